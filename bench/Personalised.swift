@@ -53,7 +53,8 @@ enum Personalised {
         let line = Locked("")
         try await stack.withStore { store in
             let (cpu, start) = (stack.postgres.backendCPU(), ContinuousClock.now)
-            _ = try await store.startCampaign(MessageDraft(payload: payload), key: key, inQueue: queue)
+            _ = try await store.startCampaign(
+                CampaignDraft(MessageDraft(payload: payload), key: key, inQueue: queue))
             while try await store.campaign(key, ofQueue: queue)?.isFinished != true {
                 try await Task.sleep(for: .milliseconds(20))
             }

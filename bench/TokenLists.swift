@@ -17,9 +17,9 @@ enum TokenLists {
             let (cpu, wal, start) = (stack.postgres.backendCPU(), try await walBytes(in: stack), ContinuousClock.now)
             try await stack.withStore { store in
                 _ = try await store.startCampaign(
-                    MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), toDevicesIn: file(of: tokens), key: "\(round)",
-                    inQueue: queue
-                ) { _ in }
+                    CampaignDraft(
+                        MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), key: "\(round)", inQueue: queue),
+                    toDevicesIn: file(of: tokens))
             }
             let seconds = start.duration(to: .now) / .seconds(1)
             watch.cancel()

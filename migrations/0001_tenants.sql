@@ -327,7 +327,6 @@ create table pushq.tenant_move (
   history_days  int,                                      -- copied from `tenant`, so that its days are kept
   feedback_days int,
   reports_held_until timestamptz,                         -- where it leaves: its webhook waits until then
-  begun_at      timestamptz not null default clock_timestamp(),
   changed_at    timestamptz not null default clock_timestamp(),
   lineage_id    int         not null,                     -- the newest `lineage` when `changed_at` was written
   constraint tenant_move_pkey primary key (tenant),

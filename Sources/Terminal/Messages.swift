@@ -85,7 +85,8 @@ package enum Messages {
     static let notATenant =
         "is not a tenant's name: 1 to 63 of a-z, 0-9, -, _ and dots, beginning with a letter or digit"
     static let notAChannel = "is not a channel ID as Apple gives it, 1 to 200 characters of base64"
-    static let notABundleID = "is not a bundle ID: A-Z, a-z, 0-9 and - with dots between, 155 at most, such as com.acme.shop"
+    static let notABundleID =
+        "is not a bundle ID: A-Z, a-z, 0-9 and - with dots between, 155 at most, such as com.acme.shop"
 
     static func notAQueue(_ part: String) -> String {
         "is not a queue of the form tenant/app/environment, such as acme/com.acme.shop/production: \(part)"

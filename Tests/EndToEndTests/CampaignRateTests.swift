@@ -112,9 +112,9 @@ extension `Measured processes` {
 
         private func expectPaced(_ times: [Int]) {
             // A tenth is allowed for the burst. A permit may be used 100 ms late, and a busy machine may record an
-            // arrival half a second late. If permits were used twice, there would be twice as many.
+            // arrival nearly a second late. If permits were used twice, there would be twice as many.
             let most = SimulatorRecord.maximumCount(of: times[...], within: 3_000_000)
-            #expect(Double(most) <= 3 * Self.rate * 1.25, "\(most) in three seconds")
+            #expect(Double(most) <= 3 * Self.rate * 1.4, "\(most) in three seconds")
             let best = SimulatorRecord.maximumCount(of: times.dropFirst(50), within: 3_000_000)
             #expect(Double(best) >= 3 * Self.rate * 0.95, "\(best) in three seconds")
             guard let first = times.first, let last = times.last else { return }

@@ -33,7 +33,7 @@ package final class MockAPNs {
     fileprivate let greeting: String?
     fileprivate let isSilent: Bool
     fileprivate let acknowledgesSettings: Bool
-    private var listener: Listener?
+    private var listener: TLSListener?
 
     package static let authority = Result { () throws(CryptographyError) in
         try CertificateAuthority.make(commonName: "Test CA")
@@ -64,7 +64,7 @@ package final class MockAPNs {
         let identity = try Self.authority.get().issueServer(names: ["localhost", "127.0.0.1"])
         let context = try TLSContext.server(
             identity: identity, clientCertificates: clientCertificates, newestVersion: newestVersion)
-        listener = try Listener(host: host, port: port, context: context, loop: loop) { [self] stream in
+        listener = try TLSListener(host: host, port: port, context: context, loop: loop) { [self] stream in
             connections.append(Connection(stream, server: self, maximumStreams: self.maximumStreams))
         }
     }

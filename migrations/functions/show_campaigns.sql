@@ -124,7 +124,8 @@ begin
 end $$;
 
 -- The same for queue `q`, for functions that have checked their caller. What waits is counted by its jobs, because a
--- retry may wait longer than the first jobs' recipients and outcomes are kept.
+-- retry may wait longer than the first jobs' recipients and outcomes are kept. The counts include the outcomes in jobs
+-- that have not ended, as those of a campaign do (`campaign_progress`).
 create or replace function pushq.send_progress(
   q int, root bigint, out total bigint, out waiting bigint, out first_device_id bigint, out delivered bigint,
   out rejected bigint, out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint,
@@ -143,16 +144,35 @@ begin
   from pushq.result r
   where r.queue_id = q and r.root_id = root;
   select coalesce(sum(b.recipients) filter (where b.slice = 0), 0),
-         coalesce(sum(b.recipients) filter (
-           where exists (select from pushq.job j where j.queue_id = q and j.id = b.job_id)
-             or exists (select from pushq.lease l where l.queue_id = q and l.job_id = b.job_id)), 0),
+         coalesce(sum(b.recipients - o.ended) filter (where w.is_open), 0),
          (array_agg(b.first_device_id order by b.slice desc, b.first_device_id) filter (where b.recipients > 0))[1],
-         coalesce(bool_or(b.recipients = 0), false)
-  into total, waiting, first_device_id, awaits_recipients
+         coalesce(bool_or(b.recipients = 0), false),
+         delivered + coalesce(sum(o.delivered), 0), rejected + coalesce(sum(o.rejected), 0),
+         failed + coalesce(sum(o.failed), 0), suppressed + coalesce(sum(o.suppressed), 0),
+         expired + coalesce(sum(o.expired), 0), cancelled + coalesce(sum(o.cancelled), 0),
+         unknown + coalesce(sum(o.unknown), 0)
+  into total, waiting, first_device_id, awaits_recipients, delivered, rejected, failed, suppressed, expired, cancelled,
+       unknown
   from (
     select b.job_id, b.slice, b.first_device_id, cardinality(b.device_ids) as recipients
     from pushq.body b
-    where b.queue_id = q and b.root_id = root) b;
+    where b.queue_id = q and b.root_id = root) b
+  left join lateral (
+    select true as is_open, j.outcomes from pushq.job j where j.queue_id = q and j.id = b.job_id
+    union all
+    select true, l.outcomes from pushq.lease l where l.queue_id = q and l.job_id = b.job_id) w on true
+  -- Recipients that have gone on to another job have ended here.
+  cross join lateral (
+    select count(*) filter (where k.kind <> 'waiting') as ended,
+           count(*) filter (where k.kind = 'delivered') as delivered,
+           count(*) filter (where k.kind = 'rejected') as rejected,
+           count(*) filter (where k.kind = 'failed') as failed,
+           count(*) filter (where k.kind = 'suppressed') as suppressed,
+           count(*) filter (where k.kind = 'expired') as expired,
+           count(*) filter (where k.kind = 'cancelled') as cancelled,
+           count(*) filter (where k.kind = 'unknown') as unknown
+    from generate_series(0, octet_length(w.outcomes) - 1) i
+    cross join lateral (select pushq.outcome_kind(get_byte(w.outcomes, i)) as kind) k) o;
   total := greatest(
     total, waiting + delivered + rejected + failed + suppressed + expired + cancelled + unknown);
   select (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root),

@@ -23,7 +23,7 @@
 --   send. So it is not taken before the outer limit itself has come within `x_slack` of it.
 -- - If the outer limit is the later one, because others have taken its next permits, no other line could use the inner
 --   limit's time, and it moves on.
--- - A line gets at most four times what it leaves of the outermost limit (`SharedRoom` in the workers says why), so
+-- - A line gets at most four times what it leaves of the outermost limit (`SharedRoom` in QueueCore says why), so
 --   that the next worker and the other queues of the tenant find something, too. Of inner limits it gets all that is
 --   available: to keep up with an outer one, they have to be granted as far ahead.
 create or replace function pushq.take_permits(

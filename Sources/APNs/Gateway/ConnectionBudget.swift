@@ -56,7 +56,7 @@ package final class ConnectionBudget {
     private var isServing = false
     private var timer: Timer?
     /// How many connections could be begun at `countedAt`.
-    private var mayBegin = ConnectionBudget.burst
+    private var beginnings = ConnectionBudget.burst
     private var countedAt: ContinuousClock.Instant
 
     /// A connection, the gateway that it belongs to, and the share that it counts against.
@@ -151,7 +151,8 @@ package final class ConnectionBudget {
         while full < line.count {
             let share = line.removeFirst()
             guard let next = share.nextInLine() else { continue }
-            guard mayBeginNow() else {
+            refill()
+            guard beginnings >= 1 else {
                 line.insert(share, at: 0)
                 return serveAgain(after: .seconds(1 / perSecond))
             }
@@ -167,7 +168,7 @@ package final class ConnectionBudget {
             full = 0
             count += 1
             share.count += 1
-            mayBegin -= 1
+            beginnings -= 1
             next.connect()
             share.leaveLine()
             line.append(share)
@@ -183,11 +184,10 @@ package final class ConnectionBudget {
         }
     }
 
-    private func mayBeginNow() -> Bool {
+    private func refill() {
         let now = loop.now
-        mayBegin = min(Self.burst, mayBegin + max(0, countedAt.duration(to: now) / .seconds(1)) * perSecond)
+        beginnings = min(Self.burst, beginnings + max(0, countedAt.duration(to: now) / .seconds(1)) * perSecond)
         countedAt = max(countedAt, now)
-        return mayBegin >= 1
     }
 
     /// Closes an idle connection of these, or asks one in use to give way. Returns whether there is room now: in the

@@ -24,10 +24,10 @@ final class ConnectionPool<Connection: PooledConnection> {
     var doubts = AddressDoubts()
     /// How many connections in a row the server ended with an alert that may be about the certificate.
     var refusedHandshakes = 0
-    /// How many connections in a row the server ended in order after a few answers, and the resulting minimum time
-    /// between opening two connections.
-    private var idleRetirements = 0
+    /// How many connections in a row the server ended in order after a few answers.
+    private var shortLivedInRow = 0
     private var lastRetirement: ContinuousClock.Instant?
+    /// The minimum time between opening two connections that results from these.
     private(set) var retirementPause = Duration.zero
     var attemptTimer: Transport.Timer?
     var drained: Waiter<Bool>?
@@ -108,11 +108,11 @@ final class ConnectionPool<Connection: PooledConnection> {
         // Counts only a connection that was opened after the last retirement. Connections that were open beside that
         // one show nothing new.
         let isNext = lastRetirement.map { connection.openedAt > $0 } ?? true
-        if isOfUse { idleRetirements = 0 } else if isNext, !isOfPush { idleRetirements += 1 }
+        if isOfUse { shortLivedInRow = 0 } else if isNext, !isOfPush { shortLivedInRow += 1 }
         lastRetirement = now
         retirementPause =
             isShortLived
-            ? min(settings.growthInterval * (1 << min(idleRetirements, 10)), settings.stableTime) : .zero
+            ? min(settings.growthInterval * (1 << min(shortLivedInRow, 10)), settings.stableTime) : .zero
     }
 
     func noteClosed(_ connection: Connection) {

@@ -23,7 +23,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     let settings: GatewaySettings
     let tls: ClientTLS
     let isAuthenticatedByCertificate: Bool
-    let pool: ConnectionPool<GatewayConnection>
+    let pool: ConnectionPool<HTTP2PushConnection>
     private var authorization: Authorization
     /// The provider token; nil for a certificate.
     private var token: ProviderToken?
@@ -76,7 +76,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         self.loop = loop
         self.firstStreamID = firstStreamID
         isAuthenticatedByCertificate = identity != nil
-        let pool = ConnectionPool<GatewayConnection>(settings, share: share, loop: loop)
+        let pool = ConnectionPool<HTTP2PushConnection>(settings, share: share, loop: loop)
         self.pool = pool
         tls = try ClientTLS(
             to: endpoint.host, shelf: pool.share.budget.shelf, trusting: endpoint.authorities, identity: identity,
@@ -104,8 +104,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
 
     /// Returns the oldest connection that takes the push. It returns one to a server in trouble only if there is no
     /// other. A push that was lost before goes over a connection that has lost none, if there is one.
-    private func connection(afterLosses losses: Int) -> GatewayConnection? {
-        let isWell = { (connection: GatewayConnection) in
+    private func connection(afterLosses losses: Int) -> HTTP2PushConnection? {
+        let isWell = { (connection: HTTP2PushConnection) in
             connection.takes(pushLost: losses) && connection.troublesInARow == 0
         }
         let preferred = losses > 0 ? pool.open.first { isWell($0) && $0.unansweredCount == 0 } : nil
@@ -130,11 +130,11 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
 
     var lastAsked: ContinuousClock.Instant? { pool.lastAsked }
 
-    func hasAnswer(after time: UInt64, otherThan connection: GatewayConnection) -> Bool {
+    func hasAnswer(after time: UInt64, otherThan connection: HTTP2PushConnection) -> Bool {
         pool.open.contains { $0 !== connection && $0.lastAnswer > time }
     }
 
-    func hasServed(after time: UInt64, otherThan connection: GatewayConnection) -> Bool {
+    func hasServed(after time: UInt64, otherThan connection: HTTP2PushConnection) -> Bool {
         pool.open.contains { $0 !== connection && $0.lastServed > time && $0.troublesInARow == 0 }
     }
 
@@ -163,7 +163,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         answeredByClosed = max(answeredByClosed, answered)
     }
 
-    func wasSetAside(_ connection: GatewayConnection, silentSince time: UInt64) {
+    func wasSetAside(_ connection: HTTP2PushConnection, silentSince time: UInt64) {
         if !connection.hasAnswered { doubtAddress(of: connection) }
         if isSilent || lastAnswer <= time && areManyUnanswered {
             silentSince = max(silentSince, time)
@@ -204,7 +204,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         isTokenRefused = false
     }
 
-    func begin(on stream: TLSConnection) -> GatewayConnection {
-        GatewayConnection(stream: stream, gateway: self, settings: settings, firstStreamID: firstStreamID)
+    func begin(on stream: TLSConnection) -> HTTP2PushConnection {
+        HTTP2PushConnection(stream: stream, gateway: self, settings: settings, firstStreamID: firstStreamID)
     }
 }

@@ -10,7 +10,7 @@ actor SimulatorActor {
 
     private let simulation: Simulation
     private let reception: Reception
-    private var listeners: [Listener] = []
+    private var listeners: [TLSListener] = []
 
     init(_ configuration: SimulatorConfiguration, keys: [SigningKey]) throws(SimulatorError) {
         let recorder = try configuration.recordFile.map { path throws(SimulatorError) in try Recorder(path: path) }
@@ -64,7 +64,7 @@ actor SimulatorActor {
         on port: UInt16, _ context: TLSContext, accepted: @escaping (TLSConnection) -> Void
     ) throws(SimulatorError) -> UInt16 {
         do {
-            let listener = try Listener(
+            let listener = try TLSListener(
                 host: simulation.configuration.host, port: port, context: context, loop: simulation.loop,
                 refused: { [reception] _ in reception.refused() },
                 accepted: { [reception] stream in

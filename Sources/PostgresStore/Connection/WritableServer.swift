@@ -32,9 +32,9 @@ extension DatabaseAddress {
             else { continue }
             defer { connection.close() }
             connection.terms = StatementTerms()
-            // The address itself may ask for a standby.
             // A pooler may accept a session although its server is silent.
             let answer = try? await connection.execute(.timelineOfServer, within: WritableServer.surveyLimit)
+            // The address itself may ask for a standby, which has none.
             guard let row = try? answer?.one(),
                 let timeline = row.optionalInt4("timeline")
             else { continue }

@@ -1,5 +1,5 @@
 package import FoundationEssentials
-package import QueueCore
+import QueueCore
 
 extension Statement {
     /// Previews a campaign (migrations/functions/preview_campaign.sql).
@@ -125,27 +125,24 @@ package struct CampaignPreview: Sendable {
 }
 
 extension PostgresConnection {
-    /// Previews a campaign to all active devices, to the devices that match a filter, or to the tokens or users of a
+    /// Previews a campaign to all active devices, to the devices that match its filter, or to the tokens or users of a
     /// file. Writes nothing: the tokens are staged in a transaction that is rolled back.
     package func preview(
-        _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, isOfUsers: Bool = false,
-        key: String, inQueue queue: QueueName, clock: CampaignClock = CampaignClock(),
-        shares: CampaignShares = CampaignShares(), limits: CampaignLimits = CampaignLimits(),
+        _ draft: CampaignDraft, toThoseIn file: DeviceFile? = nil, isOfUsers: Bool = false,
         progress: (Int) -> Void = { _ in }
     ) async throws -> CampaignPreview {
+        let (message, queue, clock, shares) = (draft.message, draft.queue, draft.clock, draft.shares)
         let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
         let payload: Parameters = ["payload": .text(message.payload)]
         let payloads = [(nil, message.payload)] + shares.variants.map { ($0.name, $0.payload) }
         let personal = payloads.filter { CampaignMessage.isPersonal($0.1) }
         let times: Parameters = clock.parameters + ["start_at": .time(message.startAt)]
         let ends: Parameters = ["send_by": .time(message.sendBy), "expiration": .int8(message.message.expiration)]
-        let inShares: Parameters = shares.parameters + ["key": .text(key)]
-        let quiet: Parameters = ["quiet_hours": .text(limits.quietHours), "urgent": .bool(message.isUrgent)]
-        let campaign: Parameters =
-            ["queue": .queue(queue), "key": .text(key)] + message.checkedParameters + clock.parameters
-            + shares.parameters + limits.parameters + ["urgent": .bool(message.isUrgent)]
+        let inShares: Parameters = shares.parameters + ["key": .text(draft.key)]
+        let quiet: Parameters = ["quiet_hours": .text(draft.limits.quietHours), "urgent": .bool(message.isUrgent)]
+        let campaign: Parameters = draft.frame + message.checkedParameters + ["urgent": .bool(message.isUrgent)]
         guard let file else {
-            let filter: Parameters = ["filter": .text(filter)]
+            let filter: Parameters = ["filter": .text(draft.filter)]
             let filtered = parameters + payload + filter
             var preview = CampaignPreview(
                 try await execute(.previewCampaign, campaign + filter, within: Self.fileLimit).one())
@@ -206,13 +203,10 @@ extension PostgresConnection {
     }
 
     /// Returns how many recipients a campaign would have if it were started now.
-    package func countRecipients(
-        of message: MessageDraft, toDevicesWhere filter: String?, key: String, inQueue queue: QueueName,
-        clock: CampaignClock, shares: CampaignShares, limits: CampaignLimits
-    ) async throws(PostgresError) -> Int {
-        let parameters: Parameters =
-            ["queue": .queue(queue), "key": .text(key), "filter": .text(filter)] + message.checkedParameters
-            + clock.parameters + shares.parameters + limits.parameters + ["urgent": .bool(message.isUrgent)]
+    package func countRecipients(of campaign: CampaignDraft) async throws(PostgresError) -> Int {
+        let parameters =
+            campaign.frame + campaign.message.checkedParameters
+            + ["filter": .text(campaign.filter), "urgent": .bool(campaign.message.isUrgent)]
         return try await execute(.previewCampaign, parameters, within: Self.fileLimit).one().count("recipients")
     }
 

@@ -30,32 +30,14 @@ extension Statement {
     static let abandonList = Statement("abandon_list", "select pushq.abandon_list($queue, $list)::text")
 }
 
-/// A campaign to the tokens or users of a file, under a key that the caller chose.
-struct ListCampaign {
-    let message: MessageDraft
-    let key: String
-    let queue: QueueName
-    let limits: CampaignLimits
-    let clock: CampaignClock
-    let shares: CampaignShares
-
-    /// What `pushq.earlier_list_campaign` compares.
-    fileprivate var parameters: Parameters {
-        ["queue": .queue(queue), "key": .text(key), "quiet_hours": .text(limits.quietHours)] + message.identity
-            + clock.parameters + shares.parameters
-    }
-}
-
 extension PostgresConnection {
     /// Starts a campaign with a list that `load` fills. If `load` fails or the start is refused, the list is abandoned:
     /// no other session knows it, and it would count for the tenant's quota for a day.
-    func start(_ campaign: ListCampaign, loading load: (_ list: Int64) async throws -> Void) async throws -> Int64 {
+    func start(_ campaign: CampaignDraft, loading load: (_ list: Int64) async throws -> Void) async throws -> Int64 {
         let list = try await newList(for: campaign.message, inQueue: campaign.queue)
         do {
             try await load(list)
-            return try await startCampaign(
-                campaign.message, toList: list, key: campaign.key, inQueue: campaign.queue, limits: campaign.limits,
-                clock: campaign.clock, shares: campaign.shares)
+            return try await startCampaign(campaign, toList: list)
         } catch {
             // If the database cannot be reached, upkeep finds the list a day later.
             _ = try? await execute(.abandonList, ["queue": .queue(campaign.queue), "list": .int8(list)])
@@ -66,12 +48,12 @@ extension PostgresConnection {
     /// Returns the campaign that was started under this key for what `stage` puts into `device_stage` or `user_stage`;
     /// nil if there is none. Loads only temporary rows, so a quota cannot stop a repetition.
     func earlier(
-        _ campaign: ListCampaign, by statement: Statement, stage: () async throws -> Void
+        _ campaign: CampaignDraft, by statement: Statement, stage: () async throws -> Void
     ) async throws -> Int64? {
         guard try await self.campaign(campaign.key, ofQueue: campaign.queue) != nil else { return nil }
         return try await transaction(within: Self.fileLimit) {
             try await stage()
-            return try await execute(statement, campaign.parameters).one().optionalInt8("campaign")
+            return try await execute(statement, campaign.identity).one().optionalInt8("campaign")
         }
     }
 }

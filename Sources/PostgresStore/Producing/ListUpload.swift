@@ -1,4 +1,4 @@
-package import QueueCore
+import QueueCore
 
 extension Statement {
     static let newList = Statement(
@@ -17,7 +17,7 @@ extension PostgresConnection {
     /// The number of tokens of a list that one transaction loads: a second's work, or less.
     private static let listPart = 50_000
 
-    /// Starts a campaign to the tokens of a file, once under `key`. Returns its id.
+    /// Starts a campaign to the tokens of a file, once under its key. Returns its id.
     ///
     /// The tokens are loaded in parts, each in a transaction of its own, so that neither memory nor a transaction grows
     /// with the file. Unknown tokens become devices as they are loaded. Nothing is sent before the campaign is started,
@@ -26,12 +26,8 @@ extension PostgresConnection {
     ///
     /// - Parameter progress: called with the number of tokens read so far.
     package func startCampaign(
-        _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: QueueName,
-        limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
-        shares: CampaignShares = CampaignShares(), progress: (Int) -> Void
+        _ campaign: CampaignDraft, toDevicesIn file: DeviceFile, progress: (Int) -> Void = { _ in }
     ) async throws -> Int64 {
-        let campaign = ListCampaign(
-            message: message, key: key, queue: queue, limits: limits, clock: clock, shares: shares)
         var reader = DeviceFileReader(file: file.name, for: .sending)
         let earlier = try await earlier(campaign, by: .earlierTokenCampaign) {
             _ = try await stageDevices(from: file, by: &reader, progress: progress)
@@ -44,7 +40,7 @@ extension PostgresConnection {
                     let isAtEnd = try await stageDevices(
                         from: file, by: &reader, atMost: Self.listPart, progress: progress)
                     _ = try await execute(
-                        .addStageToList, ["queue": .queue(queue), "list": .int8(list)], within: Self.fileLimit)
+                        .addStageToList, ["queue": .queue(campaign.queue), "list": .int8(list)], within: Self.fileLimit)
                     return isAtEnd
                 }
             }

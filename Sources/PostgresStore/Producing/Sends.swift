@@ -73,28 +73,17 @@ extension PostgresConnection {
         return try await execute(.send, parameters + message.parameters).one().int8("send")
     }
 
-    /// Starts a campaign to all active devices of a queue, once under `key`. Returns its id.
-    /// - Parameter filter: only devices that match it get the campaign (docs/audiences.md).
-    package func startCampaign(
-        _ message: MessageDraft, toDevicesWhere filter: String? = nil, key: String, inQueue queue: QueueName,
-        limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
-        shares: CampaignShares = CampaignShares()
-    ) async throws(PostgresError) -> Int64 {
-        let parameters: Parameters =
-            ["queue": .queue(queue), "key": .text(key), "filter": .text(filter)] + limits.parameters + clock.parameters
-            + shares.parameters
-        return try await execute(.startCampaign, parameters + message.parameters).one().int8("start_campaign")
+    /// Starts a campaign to all active devices of its queue, or those that match its filter, once under its key.
+    /// Returns its id.
+    package func startCampaign(_ campaign: CampaignDraft) async throws(PostgresError) -> Int64 {
+        let parameters = campaign.frame + campaign.message.parameters + ["filter": .text(campaign.filter)]
+        return try await execute(.startCampaign, parameters).one().int8("start_campaign")
     }
 
     /// Starts a campaign to the tokens of a list.
-    func startCampaign(
-        _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: QueueName, limits: CampaignLimits,
-        clock: CampaignClock, shares: CampaignShares
-    ) async throws(PostgresError) -> Int64 {
-        let parameters: Parameters =
-            ["queue": .queue(queue), "key": .text(key), "list": .int8(list)] + limits.parameters + clock.parameters
-            + shares.parameters
-        return try await execute(.startListCampaign, parameters + message.parameters).one().int8("start_campaign")
+    func startCampaign(_ campaign: CampaignDraft, toList list: Int64) async throws(PostgresError) -> Int64 {
+        let parameters = campaign.frame + campaign.message.parameters + ["list": .int8(list)]
+        return try await execute(.startListCampaign, parameters).one().int8("start_campaign")
     }
 
     /// Returns the progress of a send.

@@ -1,4 +1,4 @@
-package import QueueCore
+import QueueCore
 
 extension Statement {
     static let addUsersToList = Statement(
@@ -53,7 +53,7 @@ extension PostgresConnection {
     /// The number of users that one statement loads: a second's work, or less.
     private static let userPart = 20_000
 
-    /// Starts a campaign to the active devices of users of a file, once under `key`. Returns its id.
+    /// Starts a campaign to the active devices of users of a file, once under its key. Returns its id.
     ///
     /// The users are loaded in parts, each in a transaction of its own that also looks up their devices. A call with
     /// the same users is a repetition, whichever devices they have by then; it loads nothing. If a call fails half-way,
@@ -61,12 +61,9 @@ extension PostgresConnection {
     ///
     /// - Parameter progress: called with the number of users read so far.
     package func startCampaign(
-        _ message: MessageDraft, toUsersIn file: DeviceFile, key: String, inQueue queue: QueueName,
-        limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
-        shares: CampaignShares = CampaignShares(), progress: (Int) -> Void = { _ in }
+        _ campaign: CampaignDraft, toUsersIn file: DeviceFile, progress: (Int) -> Void = { _ in }
     ) async throws -> (id: Int64, counts: UserCounts) {
-        let campaign = ListCampaign(
-            message: message, key: key, queue: queue, limits: limits, clock: clock, shares: shares)
+        let (message, queue) = (campaign.message, campaign.queue)
         let payload: Parameters = ["push_type": .text(message.pushType.rawValue), "payload": .text(message.payload)]
         var counts = UserCounts()
         let earlier = try await earlier(campaign, by: .earlierUserCampaign) {

@@ -39,8 +39,8 @@ package struct QueueName: Hashable, Sendable, CustomStringConvertible {
         return text
     }
 
-    /// Checks a bundle ID: 1 to 155 characters of `A-Z a-z 0-9 - .` (Apple: CFBundleIdentifier), beginning with a letter
-    /// or digit, with something between dots.
+    /// Checks a bundle ID: 1 to 155 characters of `A-Z a-z 0-9 - .` (Apple: CFBundleIdentifier), beginning with a
+    /// letter or digit, with something between dots.
     package static func app(_ text: String) throws(NameError) -> String {
         let allowed = text.utf8.allSatisfy { isLowerOrDigit($0) || isUpper($0) || $0 == "-" || $0 == "." }
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

@@ -16,18 +16,25 @@ package struct Breaker: Equatable, Sendable {
         case recovering(limit: Int)
     }
 
-    /// A transient refusal.
+    /// A push that was not taken, though APNs was in reach: a transient refusal, or the reset of its stream.
     package struct TransientRefusal: Sendable {
+        package enum Subject: Equatable, Sendable {
+            /// APNs as a whole, as far as one answer tells.
+            case server
+            /// The recipient, as of 429, which says little about APNs.
+            case recipient
+            /// One connection whose server goes away. It is an outage only if all other pushes are refused in the same
+            /// way.
+            case connection
+            /// The push was reset while so many were in flight. Resets may come sooner than answers, so those in flight
+            /// may tell more.
+            case reset(inFlight: Int)
+        }
+
         /// Identifies the recipient, and is the same each time its push is sent.
         package let recipient: Int64
-        /// Whether the refusal is about the recipient, as 429 is, and says little about APNs.
-        package let isAboutRecipient: Bool
-        /// Whether the refusal is about one connection whose server goes away. It is an outage only if all other pushes
-        /// are refused in the same way.
-        package let isAboutConnection: Bool
-        /// How many pushes are in flight, if this one had no answer but a reset; nil for a refusal. Resets may come
-        /// sooner than answers, so those in flight may tell more.
-        package let awaited: Int?
+        /// What the refusal is about.
+        package let subject: Subject
         /// Whether the push was refused before. Such a refusal continues a row of refusals but does not begin one: at
         /// the end of a campaign, the only pushes left are those that APNs refuses for their own sake. During a
         /// recovery, such refusals count only if there are many in a row.
@@ -37,13 +44,11 @@ package struct Breaker: Equatable, Sendable {
         package let sentAt: ContinuousClock.Instant
 
         package init(
-            recipient: Int64, isAboutRecipient: Bool = false, isAboutConnection: Bool = false, awaited: Int? = nil,
-            isRepeated: Bool = false, retryAfter: Duration?, sentAt: ContinuousClock.Instant
+            recipient: Int64, subject: Subject = .server, isRepeated: Bool = false, retryAfter: Duration?,
+            sentAt: ContinuousClock.Instant
         ) {
             self.recipient = recipient
-            self.awaited = awaited
-            self.isAboutRecipient = isAboutRecipient
-            self.isAboutConnection = isAboutConnection
+            self.subject = subject
             self.isRepeated = isRepeated
             self.retryAfter = retryAfter
             self.sentAt = sentAt
@@ -193,15 +198,16 @@ package struct Breaker: Equatable, Sendable {
             remember(refusal)
         }
         // The waiting time of one recipient does not apply to the others.
-        let retryAfter = refusal.isAboutRecipient ? nil : refusal.retryAfter.map { min($0, Self.longestAsked) }
+        let retryAfter = refusal.subject == .recipient ? nil : refusal.retryAfter.map { min($0, Self.longestAsked) }
         switch phase {
         case .closed:
-            if !refusal.isAboutConnection, !refusal.isRepeated { share += (1 - share) / Self.answersOfShare }
+            if refusal.subject != .connection, !refusal.isRepeated { share += (1 - share) / Self.answersOfShare }
             inRow += 1
             rowBegan = rowBegan ?? now
             // A push may be lost a few times only.
-            let leastTime = refusal.isRepeated && refusal.awaited == nil ? Self.timeOfRepeatedRow : Self.timeOfRow
-            if areMostlyResets(refusal) || tellsEnough(refusal) && isOutage(leastTime, now: now) {
+            let isLost = if case .reset = refusal.subject { true } else { false }
+            let leastTime = refusal.isRepeated && !isLost ? Self.timeOfRepeatedRow : Self.timeOfRow
+            if countReset(refusal) || tellsEnough(refusal) && isOutage(leastTime, now: now) {
                 open(retryAfter, now: now, using: &generator)
             }
         case .open(let until):
@@ -318,11 +324,11 @@ package struct Breaker: Equatable, Sendable {
 
     private mutating func remember(_ refusal: TransientRefusal) {
         recent.removeAll {
-            $0.recipient == refusal.recipient && $0.isAboutRecipient == refusal.isAboutRecipient
+            $0.recipient == refusal.recipient && $0.isAboutRecipient == (refusal.subject == .recipient)
         }
         if recent.count == Self.rememberedRecipients { recent.removeFirst() }
         recent.append(
-            Recent(recipient: refusal.recipient, isAboutRecipient: refusal.isAboutRecipient, row: row))
+            Recent(recipient: refusal.recipient, isAboutRecipient: refusal.subject == .recipient, row: row))
     }
 
     /// - Parameter leastTime: how long a row of refusals must last.
@@ -336,18 +342,20 @@ package struct Breaker: Equatable, Sendable {
 
     /// Counts a reset. Returns whether there are as many answers since the first reset as pushes are in flight, and a
     /// large share of them are resets.
-    private mutating func areMostlyResets(_ refusal: TransientRefusal) -> Bool {
-        guard let awaited = refusal.awaited, !refusal.isRepeated else { return false }
+    private mutating func countReset(_ refusal: TransientRefusal) -> Bool {
+        guard case .reset(let inFlight) = refusal.subject, !refusal.isRepeated else { return false }
         resets += 1
         let answers = resets + servedSinceReset
-        guard answers >= max(Int(Self.answersOfShare), awaited) else { return false }
+        guard answers >= max(Int(Self.answersOfShare), inFlight) else { return false }
         let areMostlyResets = Double(resets) >= Double(answers) * Self.outageShare
         (resets, servedSinceReset) = (0, 0)
         return areMostlyResets && isOfMany { _ in true }
     }
 
     /// Whether the row is as long as the number of pushes in flight, as far as these may tell more.
-    private func tellsEnough(_ refusal: TransientRefusal) -> Bool { inRow >= refusal.awaited ?? 0 }
+    private func tellsEnough(_ refusal: TransientRefusal) -> Bool {
+        if case .reset(let inFlight) = refusal.subject { inRow >= inFlight } else { true }
+    }
 
     /// Whether so many recipients were refused that they are not at fault.
     private func isOfMany(_ isCounted: (Recent) -> Bool) -> Bool {

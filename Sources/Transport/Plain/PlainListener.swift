@@ -5,70 +5,48 @@ import Glibc
 package final class PlainListener {
     /// The maximum number of connections accepted in one turn.
     private static let batchCount = 16
-    /// How long the listener accepts nothing after the process ran out of descriptors. Clients wait in the kernel
-    /// meanwhile.
-    private static let pauseWhenExhausted = Duration.milliseconds(100)
 
     /// The address that it listens on. If the port was 0, this has the port that the kernel chose.
     package let address: ListenAddress
-    private let loop: EventLoop
-    private let socket: Socket
-    private let accepted: (PlainConnection) -> Void
-    private var isOpen = true
+    private let socket: AcceptingSocket
 
     /// Starts listening. Replaces a Unix socket that a process left behind when it ended. A host name is looked up on
     /// the caller's thread.
     package init(
         at address: ListenAddress, loop: EventLoop, accepted: @escaping (PlainConnection) -> Void
     ) throws(TransportError) {
-        do {
-            socket = try Self.open(address)
+        do throws(ListenFailure) {
+            socket = try AcceptingSocket(
+                on: try Self.place(of: address), loop: loop, batchCount: Self.batchCount
+            ) { accepted(PlainConnection($0, loop: loop)) }
         } catch {
             throw .cannotListen(address: "\(address)", reason: error.reason)
         }
         self.address =
-            if case .tcp(let host, _) = address { .tcp(host: host, port: socket.localPort) } else { address }
-        self.loop = loop
-        self.accepted = accepted
-        loop.watch(socket.descriptor, for: .readable, handler: self)
+            if case .tcp(let host, _) = address { .tcp(host: host, port: socket.port) } else { address }
     }
 
     /// Accepts no more connections; open ones stay open. Removes the Unix socket.
     package func close() {
-        guard isOpen else { return }
-        isOpen = false
-        loop.unwatch(socket.descriptor)
-        shutdown(socket.descriptor, CInt(SHUT_RDWR))
+        guard socket.isOpen else { return }
+        socket.close()
         if case .unix(let path) = address, Self.kind(at: path) == .socket { _ = unsafe unlink(path) }
     }
 
-    private static func open(_ address: ListenAddress) throws(ResolverFailure) -> Socket {
-        do {
-            switch address {
-            case .tcp(let host, let port):
-                let found = try SocketAddress.lookUp(host: host, port: port, isNumeric: false)[0]
-                let socket = try Socket(family: found.family)
-                try socket.listen(on: found)
-                return socket
-            case .unix(let path):
-                guard let place = SocketAddress(unixPath: path) else {
-                    throw ResolverFailure(reason: "the path is longer than \(SocketAddress.maximumPathBytes) bytes")
-                }
-                switch kind(at: path) {
-                case .nothing: break
-                case .socket: removeIfNobodyListens(path, place)
-                case .other: throw ResolverFailure(reason: "something that is not a socket has this path")
-                }
-                let socket = try Socket(family: place.family)
-                try socket.listen(on: place)
-                return socket
+    /// The kernel's form of an address. Makes room for a Unix socket at a path.
+    private static func place(of address: ListenAddress) throws(ListenFailure) -> SocketAddress {
+        switch address {
+        case .tcp(let host, let port): return try .toListen(host: host, port: port, isNumeric: false)
+        case .unix(let path):
+            guard let place = SocketAddress(unixPath: path) else {
+                throw ListenFailure(reason: "the path is longer than \(SocketAddress.maximumPathBytes) bytes")
             }
-        } catch let error as Socket.Failure {
-            throw ResolverFailure(reason: error.reason)
-        } catch let error as ResolverFailure {
-            throw error
-        } catch {
-            throw ResolverFailure(reason: "\(error)")
+            switch kind(at: path) {
+            case .nothing: break
+            case .socket: removeIfNobodyListens(path, place)
+            case .other: throw ListenFailure(reason: "something that is not a socket has this path")
+            }
+            return place
         }
     }
 
@@ -92,26 +70,6 @@ package final class PlainListener {
             try probe.beginConnecting(to: place)
         } catch {
             if error.errno == ECONNREFUSED { _ = unsafe unlink(path) }
-        }
-    }
-}
-
-extension PlainListener: ReadinessHandler {
-    package func ready(_ readiness: Interest) {
-        do {
-            for _ in 0..<Self.batchCount {
-                guard isOpen, let client = try socket.accept() else { return }
-                accepted(PlainConnection(client, loop: loop))
-            }
-        } catch {
-            pause()
-        }
-    }
-
-    private func pause() {
-        loop.update(socket.descriptor, interest: [])
-        loop.schedule(after: Self.pauseWhenExhausted) { [self] in
-            if isOpen { loop.update(socket.descriptor, interest: .readable) }
         }
     }
 }

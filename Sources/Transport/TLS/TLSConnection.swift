@@ -87,7 +87,7 @@ package final class TLSConnection {
     private func continueHandshake() {
         do throws(CryptographyError) {
             let progress = try session.handshake()
-            guard !isFlooded() else { return endHandshake(flood) }
+            guard noteMessages() else { return endHandshake(flood) }
             switch progress {
             case .done: endHandshake(nil)
             case .wantWrite: loop.update(socket.descriptor, interest: .writable)
@@ -167,7 +167,7 @@ package final class TLSConnection {
             while byteCount + Self.recordBytes <= buffer.count, cost < Self.burstBytes {
                 let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...])
                 let progress = unsafe try session.read(into: rest)
-                guard !isFlooded() else { return (byteCount, .closed(flood)) }
+                guard noteMessages() else { return (byteCount, .closed(flood)) }
                 switch progress {
                 case .done(let count):
                     byteCount += count
@@ -185,9 +185,9 @@ package final class TLSConnection {
         }
     }
 
-    /// Whether the peer sends messages of TLS itself in a flood.
-    private func isFlooded() -> Bool {
-        messageRate.isExceeded(by: session.messageCount, now: loop.nowNanoseconds)
+    /// Counts the messages of TLS itself that have come. Returns false if they come in a flood.
+    private func noteMessages() -> Bool {
+        !messageRate.isExceeded(by: session.messageCount, now: loop.nowNanoseconds)
     }
 
     private var flood: TransportError {

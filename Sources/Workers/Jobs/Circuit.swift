@@ -148,8 +148,7 @@ final class Circuit {
             change(by: push) {
                 breaker.noteRefused(
                     .init(
-                        recipient: push.device, isAboutRecipient: refusal.status == 429,
-                        isAboutConnection: refusal.reason.row.replacesConnection,
+                        recipient: push.device, subject: Self.subject(of: refusal),
                         isRepeated: isRepeated(push), retryAfter: refusal.retryAfter, sentAt: push.sentAt),
                     now: now, using: &generator)
             } because: {
@@ -167,6 +166,10 @@ final class Circuit {
         }
     }
 
+    private static func subject(of refusal: Refusal) -> Breaker.TransientRefusal.Subject {
+        refusal.status == 429 ? .recipient : refusal.reason.row.replacesConnection ? .connection : .server
+    }
+
     /// Notes that APNs reset the stream of a push: APNs was in reach, but did not serve. A lost connection says less:
     /// the gateway has to reach APNs again first, and waits between its attempts.
     /// - Parameter inFlight: how many other pushes are in flight.
@@ -174,7 +177,8 @@ final class Circuit {
         change(by: push) {
             breaker.noteRefused(
                 .init(
-                    recipient: push.device, awaited: inFlight, isRepeated: isRepeated(push), retryAfter: nil,
+                    recipient: push.device, subject: .reset(inFlight: inFlight), isRepeated: isRepeated(push),
+                    retryAfter: nil,
                     sentAt: push.sentAt),
                 now: now, using: &generator)
         } because: {

@@ -89,27 +89,23 @@ struct CampaignCommand: Command {
         else {
             throw UsageError("only one of --payload, --variant, --tokens and --users can be standard input")
         }
-        let message = try options.message(
-            of: Payload(payload), for: queue, at: times, dayStart: local.dayStart, isOfCampaign: true)
-        let shares = try shares.shares(options, for: queue, at: times)
+        let draft = CampaignDraft(
+            try options.message(
+                of: Payload(payload), for: queue, at: times, dayStart: local.dayStart, isOfCampaign: true),
+            key: key, inQueue: queue, where: audience.condition, limits: bounds.limits, clock: local.clock,
+            shares: try shares.shares(options, for: queue, at: times))
         let file = try (tokens ?? users)?.devices()
         let isOfUsers = users != nil
         if dryRun {
-            return try await DryRun(
-                queue: queue, key: key, message: message, options: options, dayStart: local.dayStart,
-                limits: bounds.limits, filter: audience.condition, clock: local.clock, shares: shares,
-                database: database
-            )
-            .run(file, isOfUsers: isOfUsers, console)
+            return try await DryRun(campaign: draft, options: options, dayStart: local.dayStart, database: database)
+                .run(file, isOfUsers: isOfUsers, console)
         }
         let (queue, wait, limit, dayStart) = (queue, waiting.wait, waiting.timeout, local.dayStart)
-        let (limits, filter, clock) = (bounds.limits, audience.condition, local.clock)
         try await database.enduringSession { store, lasting in
             let isKnown = try await store.campaign(key, ofQueue: queue) != nil
-            let message = try await options.timed(message, dayStart: dayStart, in: store)
-            let started = try await Self.start(
-                message, file, isOfUsers: isOfUsers, filter, limits, clock, shares, key: key, queue: queue, console,
-                in: store)
+            var draft = draft
+            draft.message = try await options.timed(draft.message, dayStart: dayStart, in: store)
+            let started = try await Self.start(draft, file, isOfUsers: isOfUsers, console, in: store)
             if isKnown {
                 console.remark("campaign \(key) was started before, with the same message: it is not started again")
             }
@@ -117,15 +113,13 @@ struct CampaignCommand: Command {
             guard wait else { return console.show(started.facts(key: key, queue: queue)) }
             let expected: Int? =
                 if let listed = started.devices {
-                    Int((Double(listed) * (1 - (shares.holdout ?? 0))).rounded())
-                } else if isKnown, filter != nil {
+                    Int((Double(listed) * (1 - (draft.shares.holdout ?? 0))).rounded())
+                } else if isKnown, draft.filter != nil {
                     // The saved audience may have been changed or removed since the campaign was started.
                     nil
                 } else {
                     // Only progress is shown by it, so no error of it ends the command.
-                    try? await store.countRecipients(
-                        of: message, toDevicesWhere: filter, key: key, inQueue: queue, clock: clock, shares: shares,
-                        limits: limits)
+                    try? await store.countRecipients(of: draft)
                 }
             let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
                 .untilFinished(in: lasting, console: console, expected: expected)
@@ -135,30 +129,27 @@ struct CampaignCommand: Command {
                     + [("state", .text(campaign.state)), ("recipients", .count(campaign.total))]
                     + OutcomeColumns.facts(of: campaign.tally, refusals: refusals))
             guard end == .finished else { throw Unsuccessful(.unfinished) }
-            if let reason = campaign.tooManyBad {
-                console.remark(
-                    "campaign \(key) has ended with too many bad answers: \(reason). Nothing was left to pause")
-                throw Unsuccessful()
-            }
-            if let reason = campaign.pausedReason, !campaign.isFinished {
-                console.remark(
-                    "campaign \(key) has paused itself: \(reason). Resume it with: "
-                        + "pushq-admin campaign resume \(queue) \(ShellWords.quoted(key))")
-                throw Unsuccessful()
-            }
-            if campaign.isCancelled {
-                console.remark("campaign \(key) was cancelled: \(campaign.notSentTo)")
-                throw Unsuccessful()
-            }
-            if campaign.total == 0 {
-                let reason = try await store.whyNobody(isReachedBy: campaign.id, inQueue: queue)
-                let why = reason.map { ": \($0)" } ?? ""
-                console.remark(
-                    "campaign \(key) reached nobody\(why)\(why.hasSuffix("?") ? "" : ".") Its key is used: another "
-                        + "attempt needs another key; --dry-run shows whom it would reach")
-                throw Unsuccessful()
-            }
+            guard let failure = try await failure(of: campaign, in: store) else { return }
+            console.remark(failure)
+            throw Unsuccessful()
         }
+    }
+
+    /// Why a campaign that is waited for has not done what it should, and what can be done; nil if it has.
+    private func failure(of campaign: CampaignSummary, in store: PostgresConnection) async throws -> String? {
+        if let reason = campaign.tooManyBad {
+            return "campaign \(key) has ended with too many bad answers: \(reason). Nothing was left to pause"
+        }
+        if let reason = campaign.pausedReason, !campaign.isFinished {
+            return "campaign \(key) has paused itself: \(reason). Resume it with: "
+                + "pushq-admin campaign resume \(queue) \(ShellWords.quoted(key))"
+        }
+        if campaign.isCancelled { return "campaign \(key) was cancelled: \(campaign.notSentTo)" }
+        guard campaign.total == 0 else { return nil }
+        let reason = try await store.whyNobody(isReachedBy: campaign.id, inQueue: queue)
+        let why = reason.map { ": \($0)" } ?? ""
+        return "campaign \(key) reached nobody\(why)\(why.hasSuffix("?") ? "" : ".") Its key is used: another attempt "
+            + "needs another key; --dry-run shows whom it would reach"
     }
 
     /// Says that a repeated call does not change the rate of a campaign, because the producer may expect that.
@@ -186,30 +177,18 @@ struct CampaignCommand: Command {
     }
 
     private static func start(
-        _ message: MessageDraft, _ file: DeviceFile?, isOfUsers: Bool, _ filter: String?, _ limits: CampaignLimits,
-        _ clock: CampaignClock, _ shares: CampaignShares, key: String, queue: QueueName, _ console: Console,
+        _ campaign: CampaignDraft, _ file: DeviceFile?, isOfUsers: Bool, _ console: Console,
         in store: PostgresConnection
     ) async throws -> Started {
-        guard let file else {
-            return Started(
-                id: try await store.startCampaign(
-                    message, toDevicesWhere: filter, key: key, inQueue: queue, limits: limits, clock: clock,
-                    shares: shares))
-        }
+        guard let file else { return Started(id: try await store.startCampaign(campaign)) }
         let bar = ProgressBar("reading", total: nil, on: console)
         defer { bar.finish() }
         if isOfUsers {
-            let (id, counts) = try await store.startCampaign(
-                message, toUsersIn: file, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares
-            ) {
-                bar.update($0)
-            }
+            let (id, counts) = try await store.startCampaign(campaign, toUsersIn: file) { bar.update($0) }
             return Started(id: id, users: counts, devices: counts.devices)
         }
         var read = 0
-        let id = try await store.startCampaign(
-            message, toDevicesIn: file, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares
-        ) {
+        let id = try await store.startCampaign(campaign, toDevicesIn: file) {
             read = $0
             bar.update($0)
         }

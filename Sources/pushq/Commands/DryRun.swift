@@ -5,16 +5,10 @@ import Terminal
 
 /// Shows what a campaign would do. Sends and writes nothing.
 struct DryRun {
-    let queue: QueueName
-    let key: String
-    let message: MessageDraft
+    let campaign: CampaignDraft
     let options: MessageOptions
     /// When a campaign on a given day starts.
     let dayStart: Date?
-    let limits: CampaignLimits
-    let filter: String?
-    let clock: CampaignClock
-    let shares: CampaignShares
     let database: DatabaseOptions
 
     /// - Parameters:
@@ -22,18 +16,13 @@ struct DryRun {
     ///   - isOfUsers: whether the file contains users.
     /// - Throws: ``Unsuccessful`` if something would prevent the campaign.
     func run(_ file: DeviceFile?, isOfUsers: Bool, _ console: Console) async throws {
-        let (queue, key, message, filter, clock, shares) = (queue, key, message, filter, clock, shares)
-        let (limits, options, dayStart) = (limits, options, dayStart)
+        let (campaign, options, dayStart) = (campaign, options, dayStart)
         let preview = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
-            let message = try await options.timed(message, dayStart: dayStart, in: store)
-            return try await store.preview(
-                message, toDevicesWhere: filter, orIn: file, isOfUsers: isOfUsers, key: key, inQueue: queue,
-                clock: clock, shares: shares, limits: limits
-            ) {
-                bar.update($0)
-            }
+            var campaign = campaign
+            campaign.message = try await options.timed(campaign.message, dayStart: dayStart, in: store)
+            return try await store.preview(campaign, toThoseIn: file, isOfUsers: isOfUsers) { bar.update($0) }
         }
         let facts =
             audience(preview, isList: file != nil) + inShares(preview) + waves(preview) + quiet(preview)
@@ -44,8 +33,10 @@ struct DryRun {
     }
 
     private func audience(_ preview: CampaignPreview, isList: Bool) -> [(name: String, value: Cell)] {
-        var facts: [(name: String, value: Cell)] = [("queue", .text("\(queue)")), ("key", .text(key))]
-        if let filter { facts.append(("filter", .text(filter))) }
+        var facts: [(name: String, value: Cell)] = [
+            ("queue", .text("\(campaign.queue)")), ("key", .text(campaign.key)),
+        ]
+        if let filter = campaign.filter { facts.append(("filter", .text(filter))) }
         facts += preview.users?.facts ?? []
         facts.append(("recipients", .count(preview.recipients)))
         // For users, only their active devices are looked up.
@@ -63,10 +54,10 @@ struct DryRun {
     /// The number of devices in each share. The share of a token that is not a device yet is unknown.
     private func inShares(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         guard let counts = preview.inShares else { return [] }
-        let rest = shares.variants.reduce(1 - (shares.holdout ?? 0)) { $0 - $1.fraction }
+        let rest = campaign.shares.variants.reduce(1 - (campaign.shares.holdout ?? 0)) { $0 - $1.fraction }
         let all =
-            zip([("payload", rest)] + shares.variants.map { ($0.name, $0.fraction) }, counts.dropFirst())
-            + (shares.holdout.map { [(("holdout", $0), counts[0])] } ?? [])
+            zip([("payload", rest)] + campaign.shares.variants.map { ($0.name, $0.fraction) }, counts.dropFirst())
+            + (campaign.shares.holdout.map { [(("holdout", $0), counts[0])] } ?? [])
         let isEstimate = preview.unknown > 0
         return all.map { share, count in
             let part = Share(fraction: share.1)
@@ -81,7 +72,7 @@ struct DryRun {
 
     /// The waves at the local time: when, how many recipients, and in which zones.
     private func waves(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
-        guard let time = clock.localTime else { return [] }
+        guard let time = campaign.clock.localTime else { return [] }
         var facts: [(name: String, value: Cell)] = [("local_time", .text(time))]
         for (index, wave) in preview.waves.enumerated() {
             if let due = wave.dueAt {
@@ -134,14 +125,14 @@ struct DryRun {
     }
 
     /// The fraction of the devices that gets the push: all but the holdout.
-    private var sentShare: Double { 1 - (shares.holdout ?? 0) }
+    private var sentShare: Double { 1 - (campaign.shares.holdout ?? 0) }
 
     /// About how many of these devices get the push.
     private func sent(_ devices: Int) -> Int { Int((Double(devices) * sentShare).rounded()) }
 
     /// The recipients among these devices, in words.
     private func sent(_ devices: Int, in zones: [String]) -> String {
-        (shares.holdout == nil ? "" : "about ") + Self.who(sent(devices), in: zones)
+        (campaign.shares.holdout == nil ? "" : "about ") + Self.who(sent(devices), in: zones)
     }
 
     /// These recipients for programs.
@@ -157,10 +148,11 @@ struct DryRun {
     /// The message, with its payload if all recipients get the same one.
     private func sample(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
         let headers: [(name: String, value: Cell)] = [
-            ("topic", .text(queue.app + message.pushType.topicSuffix)), ("push_type", .text(message.pushType.rawValue)),
-            ("priority", .count(message.priority)), ("collapse_id", .text(message.collapseID)),
+            ("topic", .text(campaign.queue.app + campaign.message.pushType.topicSuffix)),
+            ("push_type", .text(campaign.message.pushType.rawValue)),
+            ("priority", .count(campaign.message.priority)), ("collapse_id", .text(campaign.message.collapseID)),
         ]
-        let size = message.payload.utf8.count
+        let size = campaign.message.payload.utf8.count
         guard preview.versions.isEmpty else {
             let (lacking, tooLong) = preview.versions.reduce((0, 0)) { ($0.0 + $1.lacking, $0.1 + $1.tooLong) }
             return headers + [
@@ -169,14 +161,15 @@ struct DryRun {
             ]
         }
         return headers + [
-            ("payload", .text(message.payload)),
-            ("payload_bytes", .count(size)), ("payload_bytes_at_most", .count(message.pushType.maximumPayloadBytes)),
-        ] + shares.variants.map { ("payload_of_\($0.name)", .text($0.payload)) }
+            ("payload", .text(campaign.message.payload)),
+            ("payload_bytes", .count(size)),
+            ("payload_bytes_at_most", .count(campaign.message.pushType.maximumPayloadBytes)),
+        ] + campaign.shares.variants.map { ("payload_of_\($0.name)", .text($0.payload)) }
     }
 
     /// The versions of the message and their recipients.
     private var versionColumns: [Column<VersionPreview>] {
-        (shares.variants.isEmpty ? [] : [Column("share") { .text($0.share ?? "payload") }]) + [
+        (campaign.shares.variants.isEmpty ? [] : [Column("share") { .text($0.share ?? "payload") }]) + [
             Column("language") { .text($0.language ?? "default") },
             Column("recipients") { .count($0.recipients) },
             Column("lacking") { .count($0.lacking) },
@@ -190,7 +183,7 @@ struct DryRun {
 
     /// The lowest of the rate limits that apply to the campaign; nil if there is none.
     private func limit(_ preview: CampaignPreview) -> Double? {
-        [preview.rate, limits.maxRate].compactMap { $0 }.min()
+        [preview.rate, campaign.limits.maxRate].compactMap { $0 }.min()
     }
 
     /// The expected speed; nil if unknown.
@@ -223,7 +216,7 @@ struct DryRun {
         guard let late = preview.wouldExpire, late > 0 else { return facts }
         let end = isEndedByExpiration ? "--expiration" : "--send-by"
         let advice =
-            limit == limits.maxRate
+            limit == campaign.limits.maxRate
             ? "raise --max-rate or \(end)"
             : "give a later \(end), or have an operator raise the rate of the queue or tenant"
         return facts + [
@@ -238,10 +231,10 @@ struct DryRun {
 
     /// Whether the message expires before the time to send it ends.
     private var isEndedByExpiration: Bool {
-        guard let expiration = message.expiration, expiration > 0 else { return false }
+        guard let expiration = campaign.message.expiration, expiration > 0 else { return false }
         // Without `--send-by`, sending ends after a day; at a local time, a day after each wave.
-        let day = max(Date.now, message.startAt ?? .now) + 24 * 3600
-        let end = message.sendBy ?? (clock.localTime == nil ? day : .distantFuture)
+        let day = max(Date.now, campaign.message.startAt ?? .now) + 24 * 3600
+        let end = campaign.message.sendBy ?? (campaign.clock.localTime == nil ? day : .distantFuture)
         return Date(timeIntervalSince1970: Double(expiration)) < end
     }
 

@@ -111,13 +111,11 @@ struct Demo: Sendable {
             defer { lasting.close() }
             let store = try await lasting.current()
             let started = Date.now
-            let message = MessageDraft(payload: material.payload)
+            let draft = CampaignDraft(MessageDraft(payload: material.payload), key: key, inQueue: queue)
             if material.isForList {
-                _ = try await store.startCampaign(
-                    message, toDevicesIn: try material.devices(), key: key, inQueue: queue
-                ) { _ in }
+                _ = try await store.startCampaign(draft, toDevicesIn: try material.devices())
             } else {
-                _ = try await store.startCampaign(message, key: key, inQueue: queue)
+                _ = try await store.startCampaign(draft)
             }
             let (campaign, _) = try await CampaignWatch(key: key, queue: queue)
                 .untilFinished(in: lasting, console: console, expected: count)

@@ -27,7 +27,7 @@ import Transport
                 identity: authority.issueServer(names: ["127.0.0.1"]),
                 clientCertificates: .required(issuedBy: authority.certificate), applicationProtocol: nil,
                 newestVersion: newestVersion)
-            let listener = try Listener(context: context, loop: loop) { stream in serve(stream) }
+            let listener = try TLSListener(context: context, loop: loop) { stream in serve(stream) }
             defer { listener.close() }
             var settings = FeedbackService.Settings()
             settings.silence = silence

@@ -42,7 +42,7 @@ final class MockBinaryServer {
     /// Called at the end of the loop turn in which a connection was reset.
     var hasReset: () -> Void = {}
     private var connectionCount = 0
-    private var listener: Listener?
+    private var listener: TLSListener?
 
     init(
         on loop: EventLoop, clientsOf authority: CertificateAuthority, respond: @escaping (Arrival) -> Reaction
@@ -52,7 +52,7 @@ final class MockBinaryServer {
         let context = try TLSContext.server(
             identity: identity, clientCertificates: .required(issuedBy: authority.certificate),
             applicationProtocol: nil)
-        listener = try Listener(context: context, loop: loop) { [self] stream in
+        listener = try TLSListener(context: context, loop: loop) { [self] stream in
             connections.append(Connection(stream, server: self, number: connectionCount))
             connectionCount += 1
         }

@@ -444,7 +444,7 @@ import Transport
         let error = try await loop.run { actor in
             let authority = try MockAPNs.authority.get()
             let context = try TLSContext.server(identity: authority.issueServer(names: ["localhost"]))
-            let mute = try Listener(context: context, loop: loop) { _ = $0.write(words.span) }
+            let mute = try TLSListener(context: context, loop: loop) { _ = $0.write(words.span) }
             defer { mute.close() }
             let gateway = try HTTP2Gateway(
                 endpoint: Endpoint(

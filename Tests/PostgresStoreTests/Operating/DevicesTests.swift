@@ -535,11 +535,9 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
     @Test func `to a list of tokens are the same whatever its order`() async throws {
         try await withQueue { store in
             let first = try await store.startCampaign(
-                Self.message, toDevicesIn: .text("ab\ncd\n"), key: "k", inQueue: queue
-            ) { _ in }
+                CampaignDraft(Self.message, key: "k", inQueue: queue), toDevicesIn: .text("ab\ncd\n"))
             let second = try await store.startCampaign(
-                Self.message, toDevicesIn: .text("cd\nab\ncd\n"), key: "k", inQueue: queue
-            ) { _ in }
+                CampaignDraft(Self.message, key: "k", inQueue: queue), toDevicesIn: .text("cd\nab\ncd\n"))
             #expect(first == second)
             // A producer may have started the campaign by SQL.
             try await store.runScript(
@@ -548,14 +546,12 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
                 select pushq.start_campaign('\#(queue)', 'sql', '{"aps":{"alert":"hello"}}', tokens => array['cd', 'ab'])
                 """#)
             let third = try await store.startCampaign(
-                Self.message, toDevicesIn: .text("cd\nab\n"), key: "sql", inQueue: queue
-            ) { _ in }
+                CampaignDraft(Self.message, key: "sql", inQueue: queue), toDevicesIn: .text("cd\nab\n"))
             #expect(try await store.campaign("sql", ofQueue: queue)?.id == third)
             #expect(try await store.campaigns(ofQueue: queue, limit: 9).count == 2)
             await #expect(throws: PostgresError.self) {
                 try await store.startCampaign(
-                    Self.message, toDevicesIn: .text("ab\n"), key: "k", inQueue: queue
-                ) { _ in }
+                    CampaignDraft(Self.message, key: "k", inQueue: queue), toDevicesIn: .text("ab\n"))
             }
         }
     }
@@ -563,7 +559,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
     @Test func `are paused, resumed and cancelled`() async throws {
         try await withQueue { store in
             _ = try await store.registerDevice(DeviceToken(hex: "ab"), inQueue: queue)
-            let id = try await store.startCampaign(Self.message, key: "k", inQueue: queue)
+            let id = try await store.startCampaign(CampaignDraft(Self.message, key: "k", inQueue: queue))
             #expect(try await store.campaign("k", ofQueue: queue)?.id == id)
             #expect(try await store.campaign("k", ofQueue: queue)?.state == "running")
             #expect(try await store.order(.pause, campaign: "k", ofQueue: queue))

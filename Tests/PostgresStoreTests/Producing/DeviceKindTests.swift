@@ -125,9 +125,8 @@ import Transport
             var message = MessageDraft(payload: start)
             message.pushType = .liveactivity
             _ = try await queue.connection.startCampaign(
-                message, toDevicesIn: DeviceFile(name: "tokens", next: lines("a1\na2\na4\n")), key: "list",
-                inQueue: Self.name
-            ) { _ in }
+                CampaignDraft(message, key: "list", inQueue: Self.name),
+                toDevicesIn: DeviceFile(name: "tokens", next: lines("a1\na2\na4\n")))
             try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign where key = 'list'")))
             let jobs = try await queue.claim()
             let reached = jobs.flatMap { job in job.deviceIDs.indices.compactMap { job.token(of: $0) } }.map(hex)

@@ -92,8 +92,9 @@ import Transport
             try await seed(queue)
             for (text, tokens) in Self.filters {
                 let preview = try await queue.connection.preview(
-                    MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), toDevicesWhere: text, orIn: nil, key: text,
-                    inQueue: QueueFixture.name)
+                    CampaignDraft(
+                        MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), key: text, inQueue: QueueFixture.name,
+                        where: text))
                 #expect(preview.recipients == tokens.count, "\(text)")
                 let campaign = try await queue.startCampaign(key: text, options: filter(text))
                 #expect(try await recipients(campaign, queue) == tokens, "\(text)")
@@ -106,8 +107,9 @@ import Transport
             let queue = try await QueueFixture(database)
             try await seed(queue)
             let preview = try await queue.connection.preview(
-                MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), toDevicesWhere: "tag 'vip'", orIn: nil, key: "k",
-                inQueue: QueueFixture.name)
+                CampaignDraft(
+                    MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), key: "k", inQueue: QueueFixture.name,
+                    where: "tag 'vip'"))
             #expect((preview.recipients, preview.inactive) == (1, 1))
         }
     }
@@ -269,8 +271,9 @@ import Transport
             let campaign = try await queue.startCampaign(options: filter("tag 'vip' or locale = 'fr'"))
             #expect(try await recipients(campaign, queue) == ["01"])
             let preview = try await queue.connection.preview(
-                MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), toDevicesWhere: "tag 'vip'", orIn: nil, key: "o",
-                inQueue: QueueFixture.name)
+                CampaignDraft(
+                    MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), key: "o", inQueue: QueueFixture.name,
+                    where: "tag 'vip'"))
             #expect(preview.recipients == 1)
         }
     }

@@ -63,8 +63,7 @@ import Transport
 
             let file = try await Self.file([2, 1, 4, 3, 3], in: queue)
             let uploaded = try await queue.connection.startCampaign(
-                Self.message, toDevicesIn: file, key: "k", inQueue: QueueFixture.name
-            ) { _ in }
+                CampaignDraft(Self.message, key: "k", inQueue: QueueFixture.name), toDevicesIn: file)
             #expect(uploaded == first)
             for other in ["tokens => \(Self.tokens([1, 2, 3]))", "tokens => \(Self.tokens([1, 2, 3, 5]))"] {
                 let error = await #expect(throws: PostgresError.self) { try await start(other, in: queue) }
@@ -84,17 +83,16 @@ import Transport
             let numbers = Array(1...26_000) + Array(1...26_000)
             await #expect(throws: DeviceFileError.self) {
                 try await queue.connection.startCampaign(
-                    Self.message, toDevicesIn: Self.file(numbers, breakingAt: 51_500, in: queue), key: "k",
-                    inQueue: QueueFixture.name
-                ) { _ in }
+                    CampaignDraft(Self.message, key: "k", inQueue: QueueFixture.name),
+                    toDevicesIn: Self.file(numbers, breakingAt: 51_500, in: queue))
             }
             #expect(try await queue.number("select count(*) from pushq.list_member") == 26_000, "the first part")
             #expect(try await queue.number("select count(*) from pushq.campaign") == 0)
             #expect(try await queue.number("select count(*) from pushq.fan_out") == 0)
 
             let campaign = try await queue.connection.startCampaign(
-                Self.message, toDevicesIn: Self.file(numbers, in: queue), key: "k", inQueue: QueueFixture.name
-            ) { _ in }
+                CampaignDraft(Self.message, key: "k", inQueue: QueueFixture.name),
+                toDevicesIn: Self.file(numbers, in: queue))
             try await queue.fanOut(campaign)
             #expect(try await queue.number("select sum(recipient_count) from pushq.job") == 26_000)
             #expect(

@@ -123,10 +123,10 @@ import Transport
             var message = MessageDraft(payload: Self.start())
             message.pushType = .liveactivity
             let preview = try await queue.connection.preview(
-                message, orIn: file(), isOfUsers: true, key: "file", inQueue: Self.name)
+                CampaignDraft(message, key: "file", inQueue: Self.name), toThoseIn: file(), isOfUsers: true)
             #expect(preview.recipients == 2 && preview.users == UserCounts(users: 3, devices: 2, withoutDevice: 1))
             let (id, counts) = try await queue.connection.startCampaign(
-                message, toUsersIn: file(), key: "file", inQueue: Self.name)
+                CampaignDraft(message, key: "file", inQueue: Self.name), toUsersIn: file())
             #expect(counts == preview.users)
             try await queue.fanOut(id)
             #expect(try await claimed(queue) == ["a2", "c2"])

@@ -582,8 +582,9 @@ import Transport
             var clock = CampaignClock()
             clock.localTime = time()
             let preview = try await queue.connection.preview(
-                MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), orIn: nil, key: "k", inQueue: QueueFixture.name,
-                clock: clock)
+                CampaignDraft(
+                    MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), key: "k", inQueue: QueueFixture.name,
+                    clock: clock))
             #expect(preview.waves.map(\.recipients) == [2, 1, 2])
             #expect(preview.waves.map(\.timeZones) == [["UTC"], ["Etc/GMT+1"], ["Etc/GMT-6", "unknown"]])
             #expect(preview.waves.map { $0.dueAt == nil } == [false, false, true])

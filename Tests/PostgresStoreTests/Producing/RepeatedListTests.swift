@@ -39,11 +39,11 @@ import Testing
         let store = queue.connection
         guard isOfUsers else {
             return try await store.startCampaign(
-                Self.message, toDevicesIn: .text(Self.tokens(numbers) + end), key: key, inQueue: Self.name
-            ) { _ in }
+                CampaignDraft(Self.message, key: key, inQueue: Self.name),
+                toDevicesIn: .text(Self.tokens(numbers) + end))
         }
         return try await store.startCampaign(
-            Self.message, toUsersIn: .text(Self.users(numbers) + end), key: key, inQueue: Self.name
+            CampaignDraft(Self.message, key: key, inQueue: Self.name), toUsersIn: .text(Self.users(numbers) + end)
         ).id
     }
 
@@ -76,7 +76,7 @@ import Testing
         try await withQueue { queue in
             for _ in 0...(repeated ? 1 : 0) {
                 let started = try await queue.connection.startCampaign(
-                    Self.message, toUsersIn: .text(Self.users(48...51)), key: "k", inQueue: Self.name)
+                    CampaignDraft(Self.message, key: "k", inQueue: Self.name), toUsersIn: .text(Self.users(48...51)))
                 #expect(started.counts == UserCounts(users: 4, devices: 2, withoutDevice: 2))
             }
         }

@@ -45,6 +45,22 @@ import Transport
         }
     }
 
+    /// While a queue is paused, a job may wait for hours whose other recipients got the push.
+    @Test func `of a send counts what is known of a job that has not ended`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let id = try await send("tokens => array['01', '02', '03']", queue)
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            let outcomes = [Outcome.delivered.rawValue, Outcome.rejected(.unregistered).rawValue, 0]
+            let back = YieldedLease(progress: LeaseProgress(key: job.key, watermark: 2, outcomes: outcomes))
+            _ = try await queue.worker.yield([back], workerID: 1)
+            let known = "send running: 3 total, 1 waiting, 1 delivered, 1 rejected"
+            #expect(try await status(id, queue) == known)
+            #expect(try await queue.claim(lane: .normal).count == 1)
+            #expect(try await status(id, queue) == known)
+        }
+    }
+
     @Test func `of a send that reaches nobody says why, and of one for later that it waits`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -24,7 +24,7 @@ import Transport
         id: Int64, counts: UserCounts
     ) {
         try await queue.connection.startCampaign(
-            Self.message, toUsersIn: file(users), key: key, inQueue: QueueFixture.name)
+            CampaignDraft(Self.message, key: key, inQueue: QueueFixture.name), toUsersIn: file(users))
     }
 
     /// Registers devices: Anna has two and a token for calls, Bert one, Carl an inactive one, and Dora none.
@@ -231,8 +231,8 @@ import Transport
             let queue = try await QueueFixture(database)
             try await register(queue)
             let preview = try await queue.connection.preview(
-                Self.message, orIn: file(["anna", "dora", "anna", "bert"]), isOfUsers: true, key: "k",
-                inQueue: QueueFixture.name)
+                CampaignDraft(Self.message, key: "k", inQueue: QueueFixture.name),
+                toThoseIn: file(["anna", "dora", "anna", "bert"]), isOfUsers: true)
             #expect(preview.users == UserCounts(users: 3, devices: 3, withoutDevice: 1))
             #expect(preview.recipients == 3)
             for table in ["list", "list_member", "list_user", "campaign"] {

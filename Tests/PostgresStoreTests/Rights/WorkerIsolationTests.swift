@@ -86,7 +86,7 @@ import Transport
         send_key: digest due_at key queue_id root_id
         tenant: audit_days created_at feedback_days history_days key_days
         tenant_login: granted_at login read_only tenant_id
-        tenant_move: begun_at changed_at feedback_days history_days id ids leaves lineage_id logins noted owner peer \
+        tenant_move: changed_at feedback_days history_days id ids leaves lineage_id logins noted owner peer \
         queues reports_held_until settings stage suspended_at tenant
         tenant_quota: max_calls max_campaigns max_day_bytes max_devices max_schedules max_waiting tenant_id
         tenant_usage: by_producer bytes bytes_day bytes_to counted_at devices devices_counted_at devices_to tenant_id waiting

@@ -83,7 +83,7 @@ extension PostgresConnection {
             let store = try await database.connect()
             try await store.makeQueue()
             _ = try await store.registerDevice(DeviceToken(hex: "abcd"), userKey: "1", inQueue: queue)
-            _ = try await store.startCampaign(MessageDraft(payload: alert), key: "k", inQueue: queue)
+            _ = try await store.startCampaign(CampaignDraft(MessageDraft(payload: alert), key: "k", inQueue: queue))
             let contents = try await store.contents(ofApp: "com.acme.shop", of: "acme")
             #expect(contents?.deviceCount == 1)
             #expect(try await store.removeApp("com.acme.shop", of: "acme"))

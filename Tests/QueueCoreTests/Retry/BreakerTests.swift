@@ -21,12 +21,12 @@ import Testing
         }
 
         mutating func refuse(
-            _ recipient: Int64, isAboutRecipient: Bool = false, retryAfter: Duration? = nil,
+            _ recipient: Int64, subject: Breaker.TransientRefusal.Subject = .server, retryAfter: Duration? = nil,
             sentAt: ContinuousClock.Instant? = nil
         ) {
             breaker.noteRefused(
                 .init(
-                    recipient: recipient, isAboutRecipient: isAboutRecipient, retryAfter: retryAfter,
+                    recipient: recipient, subject: subject, retryAfter: retryAfter,
                     sentAt: sentAt ?? now), now: now, using: &generator)
         }
 
@@ -42,7 +42,8 @@ import Testing
             for recipient in recipients where breaker.isClosed {
                 breaker.noteRefused(
                     .init(
-                        recipient: recipient, awaited: inFlight, isRepeated: isRepeated, retryAfter: nil, sentAt: now),
+                        recipient: recipient, subject: .reset(inFlight: inFlight), isRepeated: isRepeated,
+                        retryAfter: nil, sentAt: now),
                     now: now, using: &generator)
             }
         }
@@ -322,19 +323,19 @@ import Testing
     @Test func `takes what is about recipients for an outage only if they are many`() {
         var few = Dialogue(from: start)
         for round in 0..<1000 {
-            few.refuse(Int64(round % 5), isAboutRecipient: true, retryAfter: .seconds(60))
+            few.refuse(Int64(round % 5), subject: .recipient, retryAfter: .seconds(60))
             few.pass(.milliseconds(100))
         }
         #expect(few.breaker.isClosed)
         var many = Dialogue(from: start)
-        for recipient in 0..<60 { many.refuse(Int64(recipient), isAboutRecipient: true) }
+        for recipient in 0..<60 { many.refuse(Int64(recipient), subject: .recipient) }
         #expect(!many.breaker.isClosed)
     }
 
     @Test func `takes a server that goes away for an outage only if every other one does, too`() {
         func refuse(_ dialogue: inout Dialogue, _ recipient: Int64) {
             dialogue.breaker.noteRefused(
-                .init(recipient: recipient, isAboutConnection: true, retryAfter: nil, sentAt: dialogue.now),
+                .init(recipient: recipient, subject: .connection, retryAfter: nil, sentAt: dialogue.now),
                 now: dialogue.now, using: &dialogue.generator)
         }
         var one = Dialogue(from: start)
@@ -379,7 +380,7 @@ import Testing
 
     @Test func `waits as long as the server asks, up to a minute, and not for what one recipient was told`() {
         var dialogue = opened()
-        dialogue.refuse(900, isAboutRecipient: true, retryAfter: .seconds(3600))
+        dialogue.refuse(900, subject: .recipient, retryAfter: .seconds(3600))
         #expect(dialogue.wait.map { $0 < .seconds(2) } == true)
         dialogue.refuse(901, retryAfter: .seconds(40))
         #expect(dialogue.wait.map { $0 >= .seconds(40) && $0 < .seconds(41) } == true)
@@ -434,7 +435,7 @@ import Testing
                         breaker.noteRefused(
                             .init(
                                 recipient: .random(in: 0...9999, using: &generator),
-                                isAboutRecipient: Bool.random(using: &generator), retryAfter: nil,
+                                subject: Bool.random(using: &generator) ? .recipient : .server, retryAfter: nil,
                                 sentAt: answer.sentAt), now: now, using: &generator)
                     } else {
                         breaker.noteServed(sentAt: answer.sentAt, now: now)

@@ -41,7 +41,7 @@ import Transport
         let sent = [UInt8](repeating: 7, count: 40_000_000)
         let (unsentMeanwhile, receivedCount) = try await loop.run { actor in
             var writers: [Peer] = []
-            let listener = try Listener(context: server, loop: actor.loop) { connection in
+            let listener = try TLSListener(context: server, loop: actor.loop) { connection in
                 writers.append(Peer(connection))
                 writers[0].send(sent)
             }
@@ -88,7 +88,7 @@ import Transport
         defer { loop.shutDown() }
         return try await loop.run { actor in
             var greeted: [TLSConnection] = []
-            let listener = try Listener(context: server, loop: actor.loop) { connection in
+            let listener = try TLSListener(context: server, loop: actor.loop) { connection in
                 greeted.append(connection)
                 greet(connection)
             }

@@ -82,7 +82,7 @@ import Transport
         let (server, client) = (try TestTrust.server(), try TestTrust.client())
         let (sent, end) = try await loop.run { actor in
             var peer: Peer?
-            let listener = try Listener(context: server, loop: actor.loop) {
+            let listener = try TLSListener(context: server, loop: actor.loop) {
                 peer = Peer($0)
                 arrived.yield()
             }

@@ -96,12 +96,12 @@ extension EventLoop {
     /// Runs `body` with a server whose connections echo, and then shuts the loop down.
     static func withEchoServer<Success: Sendable>(
         _ context: TLSContext,
-        _ body: @Sendable (isolated LoopActor, Listener) async throws -> Success
+        _ body: @Sendable (isolated LoopActor, TLSListener) async throws -> Success
     ) async throws -> Success {
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
         return try await loop.run { actor in
-            let listener = try Listener(context: context, loop: loop) { Peer($0).isEcho = true }
+            let listener = try TLSListener(context: context, loop: loop) { Peer($0).isEcho = true }
             defer { listener.close() }
             return try await body(actor, listener)
         }

@@ -144,7 +144,7 @@ private struct Line {
         private let line: Line
         private let loop: EventLoop
         private let client: TLSContext
-        private var listener: Listener?
+        private var listener: TLSListener?
         private var accepted: Peer?
         private let clock = Clock()
         let sessions: ResumableSessions
@@ -176,7 +176,7 @@ private struct Line {
                 identity: authority.issueServer(names: [name], validity: validity),
                 clientCertificates: .asked(issuedBy: authority.certificate), newestVersion: line.newestVersion)
             listener?.close()
-            listener = try Listener(context: context, loop: loop) { [weak self] connection in
+            listener = try TLSListener(context: context, loop: loop) { [weak self] connection in
                 let peer = Peer(connection)
                 self?.accepted = peer
                 peer.send([1])

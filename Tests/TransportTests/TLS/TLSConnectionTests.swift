@@ -53,7 +53,7 @@ import Testing
         let client = try TestTrust.client()
         let stranger = try TestTrust.server(authority: CertificateAuthority.make(commonName: "Stranger"))
         let received = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
-            let wrong = try Listener(host: "::1", context: stranger, loop: actor.loop) { $0.close() }
+            let wrong = try TLSListener(host: "::1", context: stranger, loop: actor.loop) { $0.close() }
             defer { wrong.close() }
             // The second address is not tried, because it would show the same certificate.
             let addresses = try [("::1", wrong.port), ("::1", wrong.port), ("127.0.0.1", listener.port)].map {
@@ -114,7 +114,7 @@ import Testing
     @Test func `ends in order when the other side closes`() async throws {
         let client = try TestTrust.client()
         let end = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
-            let silent = try Listener(context: TestTrust.server(), loop: actor.loop) { $0.close() }
+            let silent = try TLSListener(context: TestTrust.server(), loop: actor.loop) { $0.close() }
             defer { silent.close() }
             return await Peer(try await actor.loop.connect(port: silent.port, context: client)).ending()
         }
@@ -130,7 +130,7 @@ import Testing
         defer { loop.shutDown() }
         let seen = try await loop.run { actor in
             var seen: String?
-            let listener = try Listener(context: context, loop: actor.loop) { connection in
+            let listener = try TLSListener(context: context, loop: actor.loop) { connection in
                 seen = try? connection.peerCertificate?.subject.userID
                 connection.close()
             }

@@ -3,15 +3,15 @@ import QueueCore
 import Transport
 
 /// The gateway of an HTTP/2 connection.
-protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
+protocol GatewayConnectionDelegate: ConnectionDelegate<HTTP2PushConnection> {
     /// When there was last more to send than free slots; nil: never.
     var lastAsked: ContinuousClock.Instant? { get }
 
     /// Whether another connection has answered anything after `time`, in nanoseconds of the loop.
-    func hasAnswer(after time: UInt64, otherThan connection: GatewayConnection) -> Bool
+    func hasAnswer(after time: UInt64, otherThan connection: HTTP2PushConnection) -> Bool
 
     /// Whether another connection has served a push after `time`, and refused none since.
-    func hasServed(after time: UInt64, otherThan connection: GatewayConnection) -> Bool
+    func hasServed(after time: UInt64, otherThan connection: HTTP2PushConnection) -> Bool
 
     /// Whether any connection has served a push within ``GatewaySettings/stableTime``.
     var hasServedLately: Bool { get }
@@ -28,7 +28,7 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
 
     /// The connection was set aside, because it has had no answer since this time, by the clock of the streams. Another
     /// one may be needed.
-    func wasSetAside(_ connection: GatewayConnection, silentSince time: UInt64)
+    func wasSetAside(_ connection: HTTP2PushConnection, silentSince time: UInt64)
 
     /// A connection that took requests takes none any more, because the server allows none.
     func becameShutOut()
@@ -46,7 +46,7 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     func noteTokenRefused()
 
     /// The server ended a connection because of the credential, not because of a push.
-    func credentialRefused(_ reason: Reason, _ detail: String, over connection: GatewayConnection)
+    func credentialRefused(_ reason: Reason, _ detail: String, over connection: HTTP2PushConnection)
 }
 
 /// One connection of a gateway: requests go in, and answers come out in one batch for each read burst. This type
@@ -54,7 +54,7 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
 /// connection.
 ///
 /// `+Answers` reads the answers, and `+Health` checks the times.
-final class GatewayConnection: PooledConnection {
+final class HTTP2PushConnection: PooledConnection {
     enum Phase {
         /// Nothing is sent before the server's first SETTINGS: connections with tokens start with one stream.
         case awaitingSettings
@@ -379,7 +379,7 @@ final class GatewayConnection: PooledConnection {
     }
 }
 
-extension GatewayConnection: ByteStreamHandler {
+extension HTTP2PushConnection: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
         let hadNoSlots = freeSlots == 0
         lastReceived = loop.now

@@ -4,7 +4,7 @@ import QueueCore
 import Transport
 
 /// Reads answers. Called while the connection receives; the batch is delivered afterwards.
-extension GatewayConnection: HTTP2Handler {
+extension HTTP2PushConnection: HTTP2Handler {
     func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {
         noteAnswer(on: stream)
         let status = section.status

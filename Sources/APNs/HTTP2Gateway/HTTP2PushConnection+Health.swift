@@ -2,7 +2,7 @@ import HTTP2
 import Transport
 
 /// Checks whether the server is still there, and whether the connection is still needed.
-extension GatewayConnection {
+extension HTTP2PushConnection {
     /// After this many refusals in a row (5xx), while others serve, the server of this connection counts as in trouble.
     /// If all servers refuse a third of their pushes, such a row begins once in 59,000 pushes.
     private static let troublesThatTell = 10
