@@ -147,10 +147,13 @@ begin
          coalesce(sum(b.recipients - o.ended) filter (where w.is_open), 0),
          (array_agg(b.first_device_id order by b.slice desc, b.first_device_id) filter (where b.recipients > 0))[1],
          coalesce(bool_or(b.recipients = 0), false),
-         delivered + coalesce(sum(o.delivered), 0), rejected + coalesce(sum(o.rejected), 0),
-         failed + coalesce(sum(o.failed), 0), suppressed + coalesce(sum(o.suppressed), 0),
-         expired + coalesce(sum(o.expired), 0), cancelled + coalesce(sum(o.cancelled), 0),
-         unknown + coalesce(sum(o.unknown), 0)
+         send_progress.delivered + coalesce(sum(o.delivered), 0),
+         send_progress.rejected + coalesce(sum(o.rejected), 0),
+         send_progress.failed + coalesce(sum(o.failed), 0),
+         send_progress.suppressed + coalesce(sum(o.suppressed), 0),
+         send_progress.expired + coalesce(sum(o.expired), 0),
+         send_progress.cancelled + coalesce(sum(o.cancelled), 0),
+         send_progress.unknown + coalesce(sum(o.unknown), 0)
   into total, waiting, first_device_id, awaits_recipients, delivered, rejected, failed, suppressed, expired, cancelled,
        unknown
   from (

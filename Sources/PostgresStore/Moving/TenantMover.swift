@@ -49,13 +49,13 @@ package struct TenantMover {
         }
     }
 
-    private let source: Place
-    private let target: Place
-    private let tenant: String
-    private let patience: Duration
+    let source: Place
+    let target: Place
+    let tenant: String
+    let patience: Duration
     private let progress: (Step) -> Void
     private let whenArrived: () async -> Void
-    private var changes: NotedChanges { NotedChanges(tenant: tenant, source: source.store, target: target.store) }
+    var changes: NotedChanges { NotedChanges(tenant: tenant, source: source.store, target: target.store) }
 
     /// - Parameters:
     ///   - patience: how long to wait for other transactions; also how long the tenant may be stopped until held jobs
@@ -131,109 +131,13 @@ package struct TenantMover {
         try? await changes.stop(patience: .seconds(5))
     }
 
-    /// Undoes a move that has not finished: the tenant is at its old place as before. Returns false if the tenant is in
-    /// neither database, because it had arrived in a database that was restored to an earlier state.
-    package func abandon() async throws -> Bool {
-        try await checkRights()
-        return try await alone { try await leave() }
-    }
-
-    private func leave() async throws -> Bool {
-        let (here, there) = try await states()
-        if there?.stage == .arrived, here?.stage == .detached || here?.stage == .moved {
-            throw TenantMoveError.hasArrived(tenant, target.name)
-        }
-        guard here != nil || there != nil else { throw TenantMoveError.notUnderWay(tenant) }
-        let isThere = try await isAtTarget()
-        // This database was restored since the tenant arrived there.
-        if there?.stage == .arrived { try await target.store.finishArriving(tenant) }
-        var isHere = true
-        if let here {
-            if here.stage == .moved {
-                guard !isThere else { throw TenantMoveError.isElsewhere(tenant, here.peer) }
-                guard there != nil else {
-                    throw here.peer == target.name
-                        ? TenantMoveError.isNowhere(tenant, target.name, hasCopy: false)
-                        : TenantMoveError.isElsewhere(tenant, here.peer)
-                }
-                isHere = false
-            } else if isThere {
-                try await source.store.abandonLeaving(tenant, suspends: true)
-                try await changes.stop(patience: patience)
-                throw TenantMoveError.wasInBoth(tenant, source.name, target.name)
-            } else {
-                // Without this check, what was copied to another database would stay there.
-                if there == nil, here.peer != target.name { throw TenantMoveError.otherMove(tenant, here.peer) }
-                try await goBack(here)
-            }
-        } else if isThere {
-            throw try await whereItIs()
-        } else {
-            isHere = try await isAtSource()
-        }
-        if there?.stage == .copying { try await target.store.abandonArriving(tenant) }
-        _ = try await target.store.clearRemovedQueues(of: tenant, while: Self.always)
-        return isHere
-    }
-
-    private func goBack(_ move: TenantMoveState) async throws {
-        // The tenant is served again at once. From now on, another call that continues has to copy first.
-        if move.stage == .detached { try await source.store.reattachTenant(tenant) }
-        if move.stage == .stopping { try await source.store.continueLeaving(tenant) }
-        try await changes.stop(patience: patience)
-        try await source.store.abandonLeaving(tenant)
-    }
-
-    /// What is said of a tenant that is at the new place, and of whose move the old one does not know.
-    private func whereItIs() async throws -> TenantMoveError {
-        try await isAtSource()
-            ? .isInBoth(tenant, source.name, target.name) : .isElsewhere(tenant, target.name)
-    }
-
-    /// Whether the old place serves a tenant of this name.
-    private func isAtSource() async throws(PostgresError) -> Bool {
-        try await source.store.tenants(named: tenant).first != nil
-    }
-
-    /// Whether the new place serves a tenant of this name. If the old one does, too, one of them was restored.
-    private func isAtTarget() async throws(PostgresError) -> Bool {
-        try await target.store.tenants(named: tenant).first != nil
-    }
-
-    /// Ends a move without the other database, which is neither read nor changed.
-    ///
-    /// If the tenant leaves, it comes back. Before it is detached, it cannot have arrived. After that it may have
-    /// arrived: the caller asserts that the other database is lost. If the tenant was moving here, it stays if it has
-    /// arrived. Otherwise it was in the other database alone, and what was copied is given up.
-    /// - Returns: whether the tenant is here.
-    package static func abandon(_ tenant: String, at source: Place, patience: Duration) async throws -> Bool {
-        let mover = TenantMover(tenant, from: source, to: source, patience: patience)
-        try await mover.checkRights()
-        return try await mover.alone {
-            guard let move = try await source.store.tenantMove(of: tenant) else {
-                throw TenantMoveError.notUnderWay(tenant)
-            }
-            guard move.stage != .moved else { throw TenantMoveError.isElsewhere(tenant, move.peer) }
-            if move.leaves {
-                try await mover.goBack(move)
-            } else if move.stage == .arrived {
-                try await source.store.finishArriving(tenant)
-            } else {
-                try await source.store.abandonArriving(tenant)
-                _ = try await source.store.clearRemovedQueues(of: tenant, while: Self.always)
-                return false
-            }
-            return true
-        }
-    }
-
     /// Longer than the time limit of a webhook message.
     private static let receiverPatience = Duration.seconds(31)
 
-    private static let always = { @Sendable () async throws(PostgresError) -> Bool in true }
+    static let always = { @Sendable () async throws(PostgresError) -> Bool in true }
 
     /// Runs `body` while no other command moves the tenant.
-    private func alone<Success>(_ body: () async throws -> Success) async throws -> Success {
+    func alone<Success>(_ body: () async throws -> Success) async throws -> Success {
         let result: Result<Success, any Error>
         do {
             try await lock()
@@ -257,45 +161,7 @@ package struct TenantMover {
         }
     }
 
-    private func checkRights() async throws {
-        for place in [source, target] {
-            guard let (may, login, owner, isDirect) = try await place.store.mayMove() else {
-                throw TenantMoveError.noSchema(place.name)
-            }
-            // The lock of a move belongs to a session (functions/mover.sql).
-            guard isDirect else { throw TenantMoveError.behindPooler(place.name) }
-            guard may else { throw TenantMoveError.noRights(place.name, login: login, owner: owner) }
-        }
-    }
-
-    private func compareDatabases() async throws {
-        let (here, there) = (try await source.store.databaseTraits(), try await target.store.databaseTraits())
-        guard here.lineage != there.lineage else { throw TenantMoveError.sameDatabase(source.name) }
-        guard here.number != there.number else { throw TenantMoveError.sameNumber(Int(here.number)) }
-        guard here.schema == there.schema else { throw TenantMoveError.otherSchema }
-        guard here.textOrder == there.textOrder else {
-            throw TenantMoveError.otherTextOrder(here.textOrder, there.textOrder)
-        }
-    }
-
-    /// Checks that these keys open the secrets that move, and that workers at the new place can open what the keys
-    /// seal.
-    private func checkKeys(_ keys: MasterKeys) async throws {
-        for secret in try await source.store.sealedSecrets(of: tenant) {
-            do throws(SealError) {
-                var opened = try keys.open(secret.sealed, of: secret.owner)
-                SecretBytes.wipe(&opened)
-            } catch {
-                throw TenantMoveError.sealed(secret.name, error)
-            }
-        }
-        let used = try await target.store.secretsByKey()
-        guard used.isEmpty || used.contains(where: { $0.name == keys.first.name }) else {
-            throw TenantMoveError.unknownKey("\(keys.first.name)", used: used.map { "\($0.name)" })
-        }
-    }
-
-    private func states() async throws -> (TenantMoveState?, TenantMoveState?) {
+    func states() async throws -> (TenantMoveState?, TenantMoveState?) {
         let (here, there) = (
             try await source.store.tenantMove(of: tenant), try await target.store.tenantMove(of: tenant)
         )
@@ -315,7 +181,7 @@ package struct TenantMover {
     }
 
     /// The move as the old place knows it, unless it has finished.
-    private func unfinishedState() async throws -> TenantMoveState {
+    func unfinishedState() async throws -> TenantMoveState {
         let state = try await leavingState()
         guard state.stage != .moved else { throw TenantMoveError.notUnderWay(tenant) }
         return state
