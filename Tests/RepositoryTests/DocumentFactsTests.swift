@@ -122,8 +122,11 @@ import Testing
             #expect(row.level == level.output.1, "docs/logs.md: the level of \(event)")
         }
         // Events that the command itself reports.
-        let files = ["Commands/WorkCommand", "Work/DatabaseListWatch", "Work/ServedDatabases+DoubledTenants"]
-        let commands = try files.map { try text(of: "Sources/pushq/\($0).swift") }
+        let files = [
+            "pushq/Commands/WorkCommand", "pushq/Work/DatabaseListReader", "pushq/Work/ServedDatabases+DoubledTenants",
+            "Terminal/Log/Log",
+        ]
+        let commands = try files.map { try text(of: "Sources/\($0).swift") }
         let command = commands.joined()
         let own = command.matches(of: /LogEntry\(\s*\.(\w+), "(\w+)"/)
         for entry in own {

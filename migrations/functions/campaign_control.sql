@@ -443,7 +443,8 @@ declare
   q int := (pushq.enter(queue, sends => false)).q;
   c pushq.campaign;
 begin
-  select * into c from pushq.campaign k where k.queue_id = q and k.key = $2;
+  -- The campaign before its fan-out, as others who change both do.
+  select * into c from pushq.campaign k where k.queue_id = q and k.key = $2 for no key update;
   if c.id is null then
     perform pushq.refuse_campaign(queue, key);
   elsif c.cancelled_at is not null then
@@ -498,9 +499,10 @@ begin
     select k.*
     from unnest(queues, campaigns) as g(queue_id, campaign_id)
     join pushq.campaign k on k.queue_id = g.queue_id and k.id = g.campaign_id
+    join pushq.fan_out f on f.queue_id = k.queue_id and f.campaign_id = k.id
     where k.stop_at_errors is not null and k.paused_at is null and k.cancelled_at is null
       and pushq.is_under_way(k.queue_id, k.id)
-    for no key update of k skip locked
+    for no key update of k, f skip locked
   loop
     queue_id := c.queue_id;
     key := c.key;

@@ -62,6 +62,11 @@ language plpgsql as $$
 declare
   jobs bigint[];
 begin
+  if not is_root then
+    -- As long as this transaction is open, the holder of the job must not have its recipients go on in another job,
+    -- which would not be cancelled. Workers do not wait for a lease that is locked.
+    perform from pushq.lease l where l.queue_id = q and l.job_id = stop_jobs.id for no key update;
+  end if;
   -- One statement reads both tables: between two statements, a job can be claimed, or come back as a retry.
   insert into pushq.cancelled (queue_id, id, due_at)
   select q, stop_jobs.id, greatest(now(), max(nullif(w.run_at, 'infinity')))

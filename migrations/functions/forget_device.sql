@@ -24,7 +24,7 @@ declare
   lowest  bigint;
   highest bigint;
   roots   bigint[];
-  held    bigint[];                                       -- of `roots`: those that workers hold
+  held    bigint[];                                       -- of `roots`: those that workers hold, or gave back meanwhile
 begin
   perform pushq.check_isolation('a device cannot be forgotten');
   sends := 0;
@@ -68,15 +68,17 @@ begin
   if users <> '{}' then
     roots := roots || pushq.forget_users(q, users, roots);
   end if;
-  -- Waiting jobs are deleted at once. The holder of a job learns of it with its next flush.
+  -- Waiting jobs are deleted at once. The holder of a job learns of it with its next flush. One statement reads both
+  -- tables: between two, a job may be given back.
   delete from pushq.job j
   using pushq.body b
   where b.queue_id = q and b.root_id = any (roots) and j.queue_id = q and j.id = b.job_id;
   held := array(
     select distinct b.root_id
     from pushq.body b
-    join pushq.lease l on l.queue_id = q and l.job_id = b.job_id
-    where b.queue_id = q and b.root_id = any (roots));
+    where b.queue_id = q and b.root_id = any (roots)
+      and (exists (select from pushq.lease l where l.queue_id = q and l.job_id = b.job_id)
+        or exists (select from pushq.job j where j.queue_id = q and j.id = b.job_id)));
   insert into pushq.cancelled (queue_id, id) select q, h from unnest(held) h on conflict do nothing;
   roots := array(select r from unnest(roots) r where r <> all (held));
 
@@ -98,6 +100,7 @@ declare
   involved bigint[];
   theirs   bigint[];                                      -- of `involved`: sends that are for no other user
   jobs     bigint[];                                      -- of the other sends: the jobs for these users
+  held     bigint[];                                      -- of `jobs`: those that workers hold, or gave back meanwhile
 begin
   delete from pushq.list_user m
   using pushq.list l
@@ -131,17 +134,20 @@ begin
           where r.queue_id = q and r.root_id = b.root_id and r.job_id = b.job_id and r.message_id = any (messages))));
   delete from pushq.job j where j.queue_id = q and j.id = any (jobs);
   -- As above: the holder learns of it with its next flush, and the message is dropped with its day.
-  insert into pushq.cancelled (queue_id, id)
-  select q, l.job_id from pushq.lease l where l.queue_id = q and l.job_id = any (jobs)
-  on conflict do nothing;
+  held := array(
+    select l.job_id from pushq.lease l where l.queue_id = q and l.job_id = any (jobs)
+    union all
+    select j.id from pushq.job j where j.queue_id = q and j.id = any (jobs));
+  insert into pushq.cancelled (queue_id, id) select q, h from unnest(held) h on conflict do nothing;
   delete from pushq.body b
-  where b.queue_id = q and b.root_id = any (involved) and b.job_id = any (jobs)
-    and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = b.job_id);
+  where b.queue_id = q and b.root_id = any (involved) and b.job_id = any (jobs) and b.job_id <> all (held);
   delete from pushq.result r
   where r.queue_id = q and r.root_id = any (involved) and r.root_id <> all (theirs) and r.job_id = any (jobs);
   delete from pushq.message m
   where m.queue_id = q and m.id = any (messages) and m.root_id <> all (theirs)
     and not exists (
-      select from pushq.lease l where l.queue_id = q and l.job_id = any (jobs) and l.message_id = m.id);
+      select from pushq.lease l where l.queue_id = q and l.job_id = any (held) and l.message_id = m.id)
+    and not exists (
+      select from pushq.job j where j.queue_id = q and j.id = any (held) and j.message_id = m.id);
   return theirs;
 end $$;

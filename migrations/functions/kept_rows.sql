@@ -15,9 +15,10 @@ create or replace function pushq.take_turns(queue_ids int[], firsts int[], lasts
 returns boolean
 language plpgsql set lock_timeout = '2s' set enable_seqscan = off as $$
 declare
-  -- Devices that were added one after another are in one part, because the jobs of a campaign have such devices.
+  -- Devices that were added one after another are in one part, because the jobs of a campaign have such devices. Their
+  -- ids are 1024 apart.
   parts int[] := array(
-    select distinct ((g.queue_id::bigint * 64 + d.id / 4096 % 64) & 16383)::int as part
+    select distinct ((g.queue_id::bigint * 64 + (d.id >> 10) / 4096 % 64) & 16383)::int as part
     from unnest(queue_ids, firsts, lasts) g(queue_id, first, last)
     cross join lateral unnest(device_ids[g.first : g.last]) d(id)
     order by part);

@@ -216,27 +216,31 @@ begin
     select o.ctid
     from pushq.list o
     where o.campaign_id is null and not o.abandoned and o.loaded_at < now() - interval '1 day'
+      and o.queue_id <> all (pushq.queues_under_way())
     for no key update skip locked));
   return query
     select l.queue_id, l.id
     from pushq.list l
-    where l.abandoned
-      or l.campaign_id is not null
-        and not exists (
-          select from pushq.fan_out f
-          where f.queue_id = l.queue_id and f.campaign_id = l.campaign_id and f.list_id = l.id
-            and (not f.done
-              or l.user_count is not null
-                and (
-                  exists (
-                    select
-                    from pushq.result r
-                    where r.queue_id = f.queue_id and r.root_id = f.campaign_id and r.failed > 0
-                      and r.retried_at is null)
-                  or not (
-                    select p.finished
-                    from pushq.campaign_progress p
-                    where p.queue_id = f.queue_id and p.campaign_id = f.campaign_id))));
+    -- Of a tenant that is being moved, this database knows only a part.
+    where l.queue_id <> all (pushq.queues_under_way())
+      and (
+        l.abandoned
+        or l.campaign_id is not null
+          and not exists (
+            select from pushq.fan_out f
+            where f.queue_id = l.queue_id and f.campaign_id = l.campaign_id and f.list_id = l.id
+              and (not f.done
+                or l.user_count is not null
+                  and (
+                    exists (
+                      select
+                      from pushq.result r
+                      where r.queue_id = f.queue_id and r.root_id = f.campaign_id and r.failed > 0
+                        and r.retried_at is null)
+                    or not (
+                      select p.finished
+                      from pushq.campaign_progress p
+                      where p.queue_id = f.queue_id and p.campaign_id = f.campaign_id)))));
 end $$;
 
 -- Deletes up to `step` members of a list after the device `after`, and as many of its users; with the last of them it

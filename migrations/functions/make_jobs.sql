@@ -45,9 +45,11 @@ begin
            coalesce(part[1], 0), coalesce(part[cardinality(part)], 0), part
     from cut)
   insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                         recipient_count, at_most_once, epoch, watermark)
+                         recipient_count, at_most_once, epoch, watermark, losses)
   select q, job_id, make_jobs.lane, make_jobs.run_at, make_jobs.send_by, message, campaign, root, pushq.today(),
          greatest(cardinality(part), 1), make_jobs.at_most_once or uncertain, make_jobs.epoch,
-         case when uncertain then greatest(cardinality(part), 1) else 0 end
+         case when uncertain then greatest(cardinality(part), 1) else 0 end,
+         -- As in `pushq.resume_restored`.
+         case when uncertain then 1 else 0 end
   from cut;
 end $$;

@@ -166,7 +166,7 @@ language plpgsql stable as $$
 declare
   first    bigint  := devices[1];
   last     bigint  := devices[cardinality(devices)];
-  is_dense boolean := last - first < 5 * cardinality(devices);
+  is_dense boolean := last - first < 5 * 1024 * cardinality(devices);
 begin
   select array_agg(d.device_id), array_agg(d.version), array_agg(d.texts) filter (where placeholders is not null)
   into ids, versions, texts

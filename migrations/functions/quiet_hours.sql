@@ -150,7 +150,7 @@ begin
     select h.job_id, p.device_id, p.time_zone
     from (
       select *, ids[1] as first, ids[cardinality(ids)] as last,
-             ids[cardinality(ids)] - ids[1] < 5 * cardinality(ids) as is_dense
+             ids[cardinality(ids)] - ids[1] < 5 * 1024 * cardinality(ids) as is_dense
       from held) h
     cross join lateral (
       select r.device_id, r.time_zone

@@ -99,11 +99,12 @@ begin
   delete from pushq.tenant t where t.id = owner;
 end $$;
 
--- Deletes up to `step` rows of a removed queue from one table, after the key `after`. Returns their number, and the key
--- of the last one; null when none is left. Deleting a lease fences its worker, so the worker writes nothing of the job
--- afterwards. Fails if a producer that found the queue in time has kept a row locked for two seconds.
+-- Deletes up to `step` rows of a removed queue from one table, from the key `since` on. Returns their number, and the
+-- key of the last one, which others may have; null when none is left. Deleting a lease fences its worker, so the worker
+-- writes nothing of the job afterwards. Fails if a producer that found the queue in time has kept a row locked for two
+-- seconds.
 create or replace function pushq.clear_queue(
-  q int, from_table text, after bigint, step int, out gone bigint, out last bigint
+  q int, from_table text, since bigint, step int, out gone bigint, out last bigint
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
 declare
@@ -125,13 +126,13 @@ begin
     'with old as materialized (
        select ctid as place, %2$I as key
        from pushq.%1$I
-       where queue_id = $1 and %2$I > $2
+       where queue_id = $1 and %2$I >= $2
        order by %2$I
        limit $3),
      gone as (
        delete from pushq.%1$I t where t.ctid = any (array(select place from old)))
      select count(*), max(key) from old', from_table, key)
-  into gone, last using q, after, step;
+  into gone, last using q, since, step;
 end $$;
 
 -- Deletes up to `step` keys of sends of a removed queue. Returns their number.

@@ -335,7 +335,8 @@ begin
   from lost;
   perform pushq.find_restored(q, l);
   update pushq.job j
-  set at_most_once = true, watermark = j.recipient_count
+  -- The loss keeps the watermark, also if a worker claims the job and gives it back unsent.
+  set at_most_once = true, watermark = j.recipient_count, losses = greatest(j.losses, 1)
   where j.queue_id = q and j.root_id <= l.old_id
     and (j.run_at <= l.found_at or j.run_at = 'infinity')
     and (not sends or j.at_most_once);

@@ -68,9 +68,21 @@ begin
       case when campaign.paused_at is null then now() else 'infinity' end,
       until, once, campaign => campaign.id, slice => (-1)::smallint);
     if campaign.id is not null then
-      insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, failed, retried, bad)
-      values (q, campaign.id, nextval('pushq.id'), failed.message_id, -cardinality(failed.ids),
-              cardinality(failed.ids), -cardinality(failed.ids));
+      -- A part that nobody else is writing, as when a job ends.
+      update pushq.campaign_tally t
+      set failed = t.failed - cardinality(failed.ids), retried = t.retried + cardinality(failed.ids),
+          bad = t.bad - cardinality(failed.ids)
+      where t.ctid = (
+        select p.ctid
+        from pushq.campaign_tally p
+        where p.queue_id = q and p.campaign_id = campaign.id and p.message_id = failed.message_id
+        limit 1
+        for no key update skip locked);
+      if not found then
+        insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, failed, retried, bad)
+        values (q, campaign.id, nextval('pushq.id'), failed.message_id, -cardinality(failed.ids),
+                cardinality(failed.ids), -cardinality(failed.ids));
+      end if;
     end if;
     again := again + cardinality(failed.ids);
     pardoned := pardoned + failed.pardoned;

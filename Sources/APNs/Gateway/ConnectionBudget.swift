@@ -146,7 +146,7 @@ package final class ConnectionBudget {
         guard !isServing else { return }
         isServing = true
         defer { isServing = false }
-        // Counts successive shares that are at their own limit. Once it covers the whole line, there is nothing to do.
+        // Counts successive shares for which there is no room. Once it covers the whole line, there is nothing to do.
         var full = 0
         while full < line.count {
             let share = line.removeFirst()
@@ -156,14 +156,13 @@ package final class ConnectionBudget {
                 line.insert(share, at: 0)
                 return serveAgain(after: .seconds(1 / perSecond))
             }
-            if share.count >= share.limit, !makeRoom(for: next, of: share, among: share.connections) {
+            // One that may not have another's connection does not keep those behind it from theirs.
+            if share.count >= share.limit && !makeRoom(for: next, of: share, among: share.connections)
+                || count >= limit && !makeRoom(for: next, of: share, among: connections)
+            {
                 line.append(share)
                 full += 1
                 continue
-            }
-            guard count < limit || makeRoom(for: next, of: share, among: connections) else {
-                line.insert(share, at: 0)
-                return serveAgain(after: Self.searchInterval)
             }
             full = 0
             count += 1

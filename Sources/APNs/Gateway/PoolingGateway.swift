@@ -163,9 +163,9 @@ extension PoolingGateway {
             return stream.close()
         }
         let connection = begin(on: stream)
-        pool.share.note(connection, of: self)
-        // It counts as draining until it takes pushes.
+        // It counts as draining until it takes pushes. The share may close it at once, if its limit was lowered.
         pool.draining.append(connection)
+        pool.share.note(connection, of: self)
         guard connection.freeSlots > 0 else { return }
         opened(connection)
         capacityChanged()

@@ -1,7 +1,7 @@
 extension Statement {
     /// `$after`: the key of the last row that was deleted.
     static let clearQueue = Statement(
-        "clear_queue", "select gone, last from pushq.clear_queue($queue_id, $table, $after, 5000)")
+        "clear_queue", "select gone, last from pushq.clear_queue($queue_id, $table, $since, 5000)")
     static let clearSendKeys = Statement("clear_send_keys", "select pushq.clear_send_keys($queue_id, 5000)")
     static let clearSettings = Statement("clear_settings", "select pushq.clear_settings($queue_id)")
     static let daysOfHistory = Statement("days_of_history", "select parent, day from pushq.days_of_history()")
@@ -71,9 +71,9 @@ extension PostgresConnection {
             "stuck_job",
         ] {
             var last: Int64? = 0
-            while let after = last {
+            while let since = last {
                 guard try await goesOn() else { return false }
-                let parameters: Parameters = ["queue_id": .int4(queueID), "table": .text(table), "after": .int8(after)]
+                let parameters: Parameters = ["queue_id": .int4(queueID), "table": .text(table), "since": .int8(since)]
                 let row = try await execute(.clearQueue, parameters).one()
                 last = row.optionalInt8("last")
                 count(table, row.count("gone"))

@@ -150,8 +150,8 @@ final class Dispatcher {
     private func send(
         from lane: Lane, of queue: QueueState, _ choice: JobChoice, maximum: Int, now: ContinuousClock.Instant
     ) -> (sent: Int, silent: Int) {
-        var (sent, silent) = (0, 0)
-        while sent < maximum, let job = queue.sendableJob(in: lane, choice) {
+        var (sent, silent, choice) = (0, 0, choice)
+        while sent < maximum, let job = queue.sendableJob(in: lane, choice, now: now) {
             guard isFresh(job, now: now) else {
                 if job.isClosed { continue }
                 break
@@ -159,7 +159,12 @@ final class Dispatcher {
             guard let route = queue.route(for: job) else { break }
             let room = min(maximum - sent, route.circuit.room(now: now))
             let count = send(from: job, of: queue, over: route.gateway, maximum: room)
-            guard count > 0 else { break }
+            guard count > 0 else {
+                // A connection that is kept free for a push that was lost before takes no other one.
+                guard choice == .unlostFirst, room > 0 else { break }
+                choice = .oldest
+                continue
+            }
             route.circuit.noteSent(count, now: now)
             if route.circuit.isAwaitingTry(now: now) { awaitAnswer(to: route.circuit, route.gateway) }
             if route.gateway.confirmsBySilence { silent += count }

@@ -105,10 +105,13 @@ final class QueueState {
     }
 
     /// The next job to send from in `lane`: the oldest that has recipients to send to. Broadcasts to a host of their
-    /// own go first while that host's gateway has room: they have one recipient each.
-    func sendableJob(in lane: Lane, _ choice: JobChoice = .oldest) -> HeldJob? {
+    /// own go first while that host takes any: they have one recipient each. While it takes none, as after an outage,
+    /// pushes to devices do not wait behind them.
+    func sendableJob(in lane: Lane, _ choice: JobChoice = .oldest, now: ContinuousClock.Instant) -> HeldJob? {
         if !lane.isShared { return campaigns[lane]?.jobs.next(choice, route?.circuit) }
-        if let broadcastRoute, broadcastRoute.gateway.freeSlots > 0, let job = shared.nextBroadcast(in: lane) {
+        if let broadcastRoute, min(broadcastRoute.gateway.freeSlots, broadcastRoute.circuit.room(now: now)) > 0,
+            let job = shared.nextBroadcast(in: lane)
+        {
             return job
         }
         return shared.next(in: lane, choice, route?.circuit)

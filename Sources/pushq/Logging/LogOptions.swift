@@ -12,6 +12,6 @@ struct LogOptions: ParameterGroup {
     func log(on console: Console) -> Log {
         Log(
             logFormat, logLevel,
-            isForJournal: StandardStream.errors.isReadByJournal(ThisProcess.environment), on: console)
+            isForJournal: StandardStream.errors.isReadByJournal(ThisProcess.environment), isApart: true, on: console)
     }
 }

@@ -53,6 +53,24 @@ import Testing
         #expect(await worker.waitForExit(within: .seconds(60)) == .code(1))
         await minder.end()
     }
+
+    /// As of a terminal that Ctrl-S has stopped.
+    @Test func `waits for no reader that has stopped reading`() async throws {
+        let log = Pipe()
+        let descriptor = log.fileHandleForWriting.fileDescriptor
+        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        let filler = [UInt8](repeating: UInt8(ascii: "x"), count: 4096)
+        while unsafe filler.withUnsafeBytes({ unsafe write(descriptor, $0.baseAddress, $0.count) }) > 0 {}
+        _ = fcntl(descriptor, F_SETFL, 0)
+        let url = try await TestServer.shared().connectionString(database: "nowhere")
+        var command = Executable.pushq.command(["work", "--database-url", url], output: "/dev/null", errors: "")
+        command.errors = .descriptor(descriptor)
+        let minder = try Minder()
+        let worker = try minder.start(command)
+        #expect(await worker.waitForExit(within: .seconds(60)) == .code(1))
+        await minder.end()
+        try log.fileHandleForReading.close()
+    }
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A password file that others may read` {

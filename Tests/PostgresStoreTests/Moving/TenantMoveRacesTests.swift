@@ -165,7 +165,19 @@ import Transport
                 select queue_id, id, 1, now(), 'suspect' from pushq.device limit 3;
                 update pushq.feedback set cursor = null, listed_at = null
                 """)
+            // A campaign to users, whose list its waiting recipients need until they are sent to.
+            try await world.first.run(
+                """
+                select pushq.register_device('\(Self.name)', 'abcd', 'ann');
+                select pushq.start_campaign('\(Self.name)', 'listed', '{"aps":{"alert":"x"}}', list => l)
+                from (
+                  select pushq.new_list('\(Self.name)') as l) n
+                cross join lateral (select pushq.add_users_to_list('\(Self.name)', l, '{ann}')) a
+                """)
+            try await world.first.fanOut(
+                Int64(try await world.first.number("select id from pushq.campaign where key = 'listed'")))
             let before = try await world.rows(of: "acme", in: world.first.connection)
+            #expect(before["list_user"]?.isEmpty == false)
             let late = try await world.here.connect()
             try await late.runScript("begin; select pushq.queue_id('\(Self.name)')")
             let mover = try await world.mover()

@@ -127,6 +127,24 @@ import Testing
         }
     }
 
+    /// What went on in another job before the cancellation was committed used to be sent.
+    @Test func `of one job holds for what goes on while it is not committed`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            _ = try await send(2, in: queue)
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            let again = ContinuingRecipient(
+                ordinal: 1, deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
+            let ended = queue.settled(job, other: [1: .retried(.otherPassing)], again: [again])
+            let producer = try await database.connect()
+            try await producer.runScript("begin; select pushq.cancel_job('\(Self.name)', \(job.key.jobID))")
+            #expect(try await queue.worker.endJobs([ended], workerID: 1).keys.isEmpty)
+            try await producer.runScript("commit")
+            #expect(try await queue.worker.endJobs([ended], workerID: 1).keys == [job.key])
+            #expect(try await queue.claim(lane: .normal).allSatisfy(\.isCancelled))
+        }
+    }
+
     @Test func `leaves other sends alone, and one job can be cancelled by itself`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -271,6 +271,10 @@ import Transport
             #expect(waits.atMostOnce == 10)
             #expect(try await queue.connection.resumeRestored(QueueFixture.name, sends: true).unknown == 10)
             expect(try await claimAll(queue), unknown: 10, sent: 5)
+            // The answer to the claim was lost, and the worker gives back what it finds in its name.
+            let found = try await queue.worker.unknownLeases(workerID: 1, known: [])
+            _ = try await queue.worker.yield(found.map { YieldedLease(progress: $0.asItWas) }, workerID: 1)
+            expect(try await claimAll(queue), unknown: 10, sent: 5)
         }
     }
 

@@ -49,6 +49,24 @@ import Testing
         }
     }
 
+    /// A worker that judged it used to wait for the producer, and so did what it does next for other tenants.
+    @Test func `does so later if a producer is changing its rate, and nobody waits for that`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 400)
+            let campaign = try await start("0.05", queue)
+            try await end(5, bad: 5, queue)
+            let producer = try await database.connect()
+            try await producer.runScript(
+                "begin; select pushq.set_campaign_rate('\(QueueFixture.name)', 'k', 100)")
+            try await queue.run("set lock_timeout = '1s'")
+            #expect(try await judge(campaign, queue) == [])
+            // It locks the campaign before its fan-out, as others do.
+            try await producer.runScript(
+                "select pushq.pause_campaign('\(QueueFixture.name)', 'k'); rollback")
+            #expect(try await judge(campaign, queue).count == 1)
+        }
+    }
+
     @Test func `does not do so once it has ended, whatever its last answers were`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 100)

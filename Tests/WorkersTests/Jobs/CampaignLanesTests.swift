@@ -60,7 +60,7 @@ import Testing
         #expect(ready(queue) == [lane(70)] && queue.nextPermit == start + .seconds(2))
         #expect(queue.lanesOfTurn(isUrgent: false, .oldest).filter { !$0.isShared } == [lane(70)])
 
-        _ = queue.sendableJob(in: lane(70))?.sendAll()
+        _ = queue.sendableJob(in: lane(70), now: start)?.sendAll()
         queue.usePermits(1, in: lane(70), at: due)
         #expect(queue.allowance(at: due) == 0)
         #expect(ready(queue) == [])
@@ -88,7 +88,7 @@ import Testing
             for delay in [0, 1] { grant(number, in: queue, after: .seconds(delay)) }
         }
         #expect(queue.allowance(at: start) == 3)
-        send(from: queue.sendableJob(in: lane(2))!)
+        send(from: queue.sendableJob(in: lane(2), now: start)!)
         queue.usePermits(1, in: lane(2), at: start)
         #expect(!queue.takeLackOfPermits(), "it has a permit for the one that is left")
         queue.add(job(2))
@@ -168,7 +168,7 @@ import Testing
     @Test func `are forgotten half a minute after they last had work`() {
         let queue = makeQueue(campaigns: 2)
         let campaign = queue.campaigns[lane(2)]!
-        #expect(queue.sendableJob(in: lane(2))?.sendAll() == [0])
+        #expect(queue.sendableJob(in: lane(2), now: start)?.sendAll() == [0])
         queue.forgetStock()
         let later = start + .seconds(31)
         queue.campaigns.learn(.init(place: LanePlace(1, lane(3)), campaignID: 3, rate: 1), now: later)

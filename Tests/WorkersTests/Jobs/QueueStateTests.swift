@@ -1,3 +1,4 @@
+import APNs
 import PostgresStore
 import QueueCore
 import Testing
@@ -15,5 +16,23 @@ import Testing
         #expect(queue.takeRunsLow(), "that poll did not come to it")
         queue.forgetStock(before: [], within: [QueueRange(queue.id)], coversAll: true)
         #expect(!queue.takeRunsLow())
+    }
+}
+
+@Suite struct `Broadcasts to a host of their own` {
+    /// After an outage, that host takes one broadcast at a time for a while.
+    @Test func `keep no push to a device waiting while their host takes none`() {
+        let now = ContinuousClock.now
+        let queue = JobFixture.queue()
+        queue.route = GatewayRoute(FakeGateway())
+        let host = GatewayRoute(FakeGateway())
+        queue.broadcastRoute = host
+        let broadcast = JobFixture.job(recipients: 1, isBroadcast: true, id: 1, lane: .normal)
+        let push = JobFixture.job(recipients: 1, id: 2, lane: .normal)
+        for job in [broadcast, push] { queue.add(job) }
+        #expect(queue.sendableJob(in: .normal, now: now) === broadcast)
+        _ = host.circuit.noteRest(because: "an outage", now: now)
+        #expect(host.circuit.room(now: now) == 0 && host.gateway.freeSlots > 0)
+        #expect(queue.sendableJob(in: .normal, now: now) === push)
     }
 }
