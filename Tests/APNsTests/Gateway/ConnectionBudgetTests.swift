@@ -176,6 +176,30 @@ import Transport
         }
     }
 
+    /// The first connection is full, and nothing is answered over it. So its gateway wants another one, to which it has
+    /// no right while others have one or none.
+    @Test func `go to a tenant that has none while one that has its share waits for more`() async throws {
+        let turns = ConnectionTurns(turn: .milliseconds(100), minimum: .milliseconds(10))
+        try await run(
+            gateways: 3, limit: 2, minimumIdle: .seconds(3600), turns: turns, tenantLimits: [nil, nil, nil]
+        ) { request in
+            if request.connection !== request.firstConnection { request.answer() }
+        } _: { _, server, senders, budget in
+            senders[0].send(count: server.maximumStreams + 1)
+            try await eventually("it is full", within: .seconds(30)) { server.requests.count == server.maximumStreams }
+            senders[0].gateway.requestCapacity()
+            senders[1].send(count: 100_000)
+            try await eventually("the second is served", within: .seconds(30)) { !senders[1].results.isEmpty }
+            senders[2].send(count: 1)
+            // Before the gateway gives up the connection over which nothing is answered.
+            try await eventually("the third is served", within: .seconds(4)) {
+                for sender in senders[1...] where sender.connectionCount == 0 { sender.gateway.requestCapacity() }
+                return senders[2].results.count == 1
+            }
+            #expect(budget.count <= 2)
+        }
+    }
+
     @Test func `of a tenant give way when its limit is lowered, and lose nothing`() async throws {
         let held = Held()
         try await run(gateways: 3, limit: 100, tenantLimits: [3]) {
