@@ -104,7 +104,8 @@ begin
             union all
             select x.root, case when x.root <> all (excluded.root_ids) then x.figure end, x.until, 0, x.place
             from unnest(b.root_ids, b.figures, b.kept_until) with ordinality x(root, figure, until, place)
-            where x.root = any (excluded.root_ids) or x.until >= now() and x.place <= 100) k) e)
+            -- A message whose time is over gives its increment back when it ends, or gets a new end and is sent again.
+            where x.root = any (excluded.root_ids) or x.until >= now() - interval '3 days' and x.place <= 100) k) e)
     returning b.queue_id, b.device_id, b.root_ids, b.figures)
   select a.queue_id, a.job_id, a.device_id, least(f.figure, 99999)
   from taken t
@@ -232,4 +233,15 @@ language plpgsql as $$
 begin
   perform from pushq.badge b where b.queue_id = q and b.device_id = any (devices) order by b.device_id for update;
   delete from pushq.badge b where b.queue_id = q and b.device_id = any (devices);
+end $$;
+
+-- The same for the few devices of a call of an app. A worker may be adding the first row of a device, which cannot be
+-- seen yet: the insert waits for it.
+create or replace function pushq.forget_badges_at_once(q int, devices bigint[]) returns void
+language plpgsql as $$
+begin
+  insert into pushq.badge (queue_id, device_id, count)
+  select q, d, 0 from unnest(devices) d where d is not null order by d
+  on conflict on constraint badge_pkey do nothing;
+  perform pushq.forget_badges(q, devices);
 end $$;

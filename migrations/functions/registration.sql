@@ -180,7 +180,7 @@ begin
   if owner is distinct from user_key then
     -- What is known about another user does not apply to this one. What is known without a user does.
     if owner is not null then
-      perform pushq.forget_badges(door.q, array[was.id, older.id]);
+      perform pushq.forget_badges_at_once(door.q, array[was.id, older.id]);
     end if;
     has := pushq.merge_profiles(had, said, owner is not null);
   end if;
@@ -321,7 +321,7 @@ begin
   update pushq.profile p
   set tags = '{}', attributes = '{}'
   where p.queue_id = q and p.device_id = device and (p.tags <> '{}' or p.attributes <> '{}');
-  delete from pushq.badge b where b.queue_id = q and b.device_id = device;
+  perform pushq.forget_badges_at_once(q, array[device]);
   return coalesce(was_active, false);
 end $$;
 

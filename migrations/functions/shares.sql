@@ -306,8 +306,9 @@ begin
   return made.jobs;
 end $$;
 
--- The shares of a campaign of one queue, the payload first, with the outcomes of their recipients. The holdout has only
--- its number of devices, as `total`. No row for a campaign without shares.
+-- The shares of a campaign of one queue, the payload first, with the outcomes of their recipients, also in jobs that
+-- have not ended (`campaign_progress`). The holdout has only its number of devices, as `total`. No row for a campaign
+-- without shares.
 create or replace function pushq.show_shares(queue text, root bigint)
 returns table (share text, fraction float8, total bigint, waiting bigint, delivered bigint, rejected bigint,
                failed bigint, suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint)
@@ -318,8 +319,8 @@ declare
 begin
   return query
   select s.name, s.fraction::float8, s.made,
-         s.made - (t.delivered + t.rejected + t.failed + t.suppressed + t.expired + t.cancelled + t.unknown),
-         t.delivered, t.rejected, t.failed, t.suppressed, t.expired, t.cancelled, t.unknown, t.retried
+         s.made - (a.delivered + a.rejected + a.failed + a.suppressed + a.expired + a.cancelled + a.unknown),
+         a.delivered, a.rejected, a.failed, a.suppressed, a.expired, a.cancelled, a.unknown, t.retried
   from pushq.campaign_share s
   cross join lateral (
     select coalesce(sum(p.delivered), 0)::bigint as delivered, coalesce(sum(p.rejected), 0)::bigint as rejected,
@@ -328,6 +329,25 @@ begin
            coalesce(sum(p.unknown), 0)::bigint as unknown, coalesce(sum(p.retried), 0)::bigint as retried
     from pushq.campaign_tally p
     where p.queue_id = s.queue_id and p.campaign_id = s.campaign_id and p.message_id = s.message_id) t
+  cross join lateral (
+    select t.delivered + count(*) filter (where k.kind = 'delivered') as delivered,
+           t.rejected + count(*) filter (where k.kind = 'rejected') as rejected,
+           t.failed + count(*) filter (where k.kind = 'failed') as failed,
+           t.suppressed + count(*) filter (where k.kind = 'suppressed') as suppressed,
+           t.expired + count(*) filter (where k.kind = 'expired') as expired,
+           t.cancelled + count(*) filter (where k.kind = 'cancelled') as cancelled,
+           t.unknown + count(*) filter (where k.kind = 'unknown') as unknown
+    from (
+      select j.outcomes
+      from pushq.job j
+      where j.queue_id = s.queue_id and j.root_id = s.campaign_id and j.message_id = s.message_id
+        and j.outcomes is not null
+      union all
+      select l.outcomes
+      from pushq.lease l
+      where l.queue_id = s.queue_id and l.root_id = s.campaign_id and l.message_id = s.message_id) b
+    cross join lateral generate_series(0, octet_length(b.outcomes) - 1) i
+    cross join lateral (select pushq.outcome_kind(get_byte(b.outcomes, i)) as kind) k) a
   where s.queue_id = ids[1] and s.campaign_id = root
   order by s.place;
   return query

@@ -37,7 +37,7 @@ extension Statement {
         join pg_roles r on r.oid = m.member
         cross join lateral (select pg_has_role(r.oid, m.roleid, 'usage') as inherits) i
         where m.roleid = to_regrole('pushq_worker') and (not r.rolcanlogin or r.rolconnlimit = 0 or not i.inherits)
-          and not exists (select from pg_auth_members g where g.roleid = r.oid)
+          and not exists (select from pg_auth_members g where g.roleid = r.oid) and not (\#(onlyAdministers))
         order by r.rolname
         limit \#(HealthCheck.queryLimit)
         """#)

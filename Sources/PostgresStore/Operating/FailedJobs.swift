@@ -61,8 +61,9 @@ extension PostgresConnection {
 
     /// Retries the failed recipients of a campaign, each once. Returns how many there were.
     package func retryFailed(ofCampaign key: String, inQueue queue: QueueName) async throws(PostgresError) -> Int {
-        try await execute(.retryFailedCampaign, ["queue": .queue(queue), "key": .text(key)])
-            .one().count("retry_failed_campaign")
+        try await execute(
+            .retryFailedCampaign, ["queue": .queue(queue), "key": .text(key)], within: Self.fileLimit
+        ).one().count("retry_failed_campaign")
     }
 }
 

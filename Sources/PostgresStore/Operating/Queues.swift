@@ -181,6 +181,16 @@ extension PostgresConnection {
         try await execute(.queueNames).map { $0.text("name") }
     }
 
+    /// Creates a queue of an app with a rate from the first moment on; see ``createQueue(_:)``.
+    package func createQueue(_ name: QueueName, rate: Double?, burst: Double?) async throws -> CreationResult {
+        guard let rate else { return try await createQueue(name) }
+        return try await transaction {
+            let result = try await createQueue(name)
+            if result == .created { try await setRate(rate, burst: burst, of: name) }
+            return result
+        }
+    }
+
     /// Creates a queue of an app. Throws if the tenant is in another database or is being moved to one.
     package func createQueue(_ name: QueueName) async throws(PostgresError) -> CreationResult {
         let parameters: Parameters = [
@@ -206,7 +216,9 @@ extension PostgresConnection {
         counting: Int? = QueueStatistics.usualLimit
     ) async throws(PostgresError) -> [QueueSummary] {
         let parameters: Parameters = ["tenant": .text(tenant), "counting": .int8(counting.map(Int64.init))]
-        return try await execute(.queues, parameters + selection.parameters).compactMap(QueueSummary.init)
+        return try await execute(
+            .queues, parameters + selection.parameters, within: counting == nil ? Self.fileLimit : nil
+        ).compactMap(QueueSummary.init)
     }
 
     /// Pauses a queue until it is resumed. An unknown queue is an error. Returns the reason for which it was paused

@@ -45,8 +45,10 @@ extension PostgresConnection {
     package func statistics(
         of tenant: String?, reading limit: Int? = QueueStatistics.usualLimit
     ) async throws(PostgresError) -> [QueueStatistics] {
-        try await execute(.statistics, ["tenant": .text(tenant), "limit": .int8(limit.map(Int64.init))]).compactMap(
-            QueueStatistics.init)
+        try await execute(
+            .statistics, ["tenant": .text(tenant), "limit": .int8(limit.map(Int64.init))],
+            within: limit == nil ? Self.fileLimit : nil
+        ).compactMap(QueueStatistics.init)
     }
 }
 

@@ -1,4 +1,5 @@
 package import QueueCore
+import Transport
 
 extension PostgresConnection {
     /// The time limit for a file. A million devices take seconds; the limit allows for a slow disk and a slow source.
@@ -44,7 +45,14 @@ extension PostgresConnection {
             return (summary, installations)
         }
         var summary = done
-        for part in installations { summary.replaced += try await keepOneToken(of: part) }
+        var heldUp = 0
+        let deadline = loop.now + patience
+        for part in installations {
+            let kept = try await keepOneToken(of: part, until: deadline)
+            summary.replaced += kept.replaced
+            heldUp += kept.heldUp
+        }
+        guard heldUp == 0 else { throw InstallationsHeldUp(count: heldUp) }
         return summary
     }
 

@@ -12,6 +12,17 @@ package struct ImportHeldUp: Error, CustomStringConvertible {
     }
 }
 
+/// A file was imported, but of some installations several tokens are active, because other transactions held them.
+package struct InstallationsHeldUp: Error, CustomStringConvertible {
+    let count: Int
+
+    package var description: String {
+        "the file was imported, but \(count) of its installations may have several active tokens, because other "
+            + "transactions held them all the time; find old transactions with: pushq-admin doctor; then run the import "
+            + "again"
+    }
+}
+
 extension PostgresConnection {
     /// How long an import is retried.
     package static let heldUpLimit = Duration.seconds(600)
@@ -38,6 +49,22 @@ extension PostgresConnection {
                 try await runScript("rollback to staged")
                 try await Task.sleep(for: wait * 2)
                 wait = min(wait * 2, Self.longestWait)
+            }
+        }
+    }
+
+    /// Runs `body` in a transaction of its own, and again until `deadline` while another transaction holds a lock that
+    /// it needs. Returns nil if one did so all the time.
+    func repeatingTransactionIfHeldUp<Success>(
+        until deadline: ContinuousClock.Instant, _ body: () async throws -> Success
+    ) async throws -> Success? {
+        while true {
+            do {
+                return try await transaction(within: Self.fileLimit) {
+                    try await waitingForLocks(atMost: Self.longestWait, body)
+                }
+            } catch let error as PostgresError where error.isContended {
+                guard loop.now < deadline else { return nil }
             }
         }
     }

@@ -136,7 +136,11 @@ extension PostgresConnection {
     /// Deactivates tokens that a registration and the import both left active because neither saw the other.
     /// Registrations wait for only a few installations at a time, and only for one statement. If this is interrupted,
     /// another import of the file does it.
-    func keepOneToken(of part: Installations) async throws -> Int {
+    /// - Parameter deadline: until when it waits for producers that hold an installation in an open transaction.
+    /// - Returns: how many tokens were deactivated, and how many installations were held all the time.
+    func keepOneToken(
+        of part: Installations, until deadline: ContinuousClock.Instant
+    ) async throws -> (replaced: Int, heldUp: Int) {
         func keep(from first: Int32, to last: Int32) async throws -> Int {
             try await count(
                 .keepOneToken,
@@ -147,17 +151,23 @@ extension PostgresConnection {
         }
         do {
             return try await transaction(within: Self.fileLimit) {
-                try await waitingForLocks(atMost: .milliseconds(250)) { try await keep(from: 1, to: part.count) }
-            }
-        } catch PostgresError.contended {
-            // One by one, so that this never deadlocks with a producer's transaction that registers several of them.
-            var replaced = 0
-            for number in 1...part.count {
-                replaced += try await transaction(within: Self.fileLimit) {
-                    try await keep(from: number, to: number)
+                try await waitingForLocks(atMost: .milliseconds(250)) {
+                    (try await keep(from: 1, to: part.count), 0)
                 }
             }
-            return replaced
+        } catch let error as PostgresError where error.isContended {
+            // One by one, so that this never deadlocks with a producer's transaction that registers several of them.
+            var (replaced, heldUp) = (0, 0)
+            for number in 1...part.count {
+                if let count = try await repeatingTransactionIfHeldUp(
+                    until: deadline, { try await keep(from: number, to: number) })
+                {
+                    replaced += count
+                } else {
+                    heldUp += 1
+                }
+            }
+            return (replaced, heldUp)
         }
     }
 }

@@ -2,7 +2,15 @@ extension Statement {
     /// SQL: whether a role `r` of `pg_roles` is a worker by a grant. A superuser has the rights of all roles without
     /// one.
     static let isWorker = """
-        exists (select from pg_auth_members m where m.roleid = to_regrole('pushq_worker') and m.member = r.oid)
+        exists (
+          select from pg_auth_members m
+          where m.roleid = to_regrole('pushq_worker') and m.member = r.oid and not (\(onlyAdministers)))
+        """
+    /// SQL: whether a membership `m` only lets its member grant the role. From PostgreSQL 16 on, a login that is no
+    /// superuser has such a membership of each role that it has created. Earlier versions have no such columns.
+    static let onlyAdministers = """
+        coalesce(m.admin_option and not (to_jsonb(m) ->> 'inherit_option')::boolean
+          and not (to_jsonb(m) ->> 'set_option')::boolean, false)
         """
     /// The statement that makes a login a worker, or revokes that; no row if there is no such login. Another session
     /// may do the same at this moment for another database of the server, hence `unique_violation`.

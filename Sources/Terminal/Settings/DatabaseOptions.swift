@@ -99,14 +99,31 @@ package struct DatabaseOptions: ParameterGroup {
 
     /// Opens the session of a command, at the newest primary.
     private static func connect(
-        to address: DatabaseAddress, _ newest: NewestTimeline, on loop: EventLoop, _ console: Console?
+        to address: DatabaseAddress, _ newest: NewestTimeline, on loop: EventLoop, _ console: Console?,
+        needsWrites: Bool = false
     ) async throws(PostgresError) -> PostgresConnection {
         let first = await survey(address, newest, on: loop, console)?.host ?? 0
         let connection = try await PostgresConnection.connect(
-            to: address, as: ProcessArguments.program, on: loop, startingWith: first)
+            to: address, as: ProcessArguments.program, on: loop, needsWrites: needsWrites, startingWith: first)
         connection.terms = StatementTerms()
         connection.onWarning = { console?.warn($0) }
+        guard address.namesSeveralHosts else { return connection }
+        do throws(PostgresError) {
+            // The newest primary may have refused this session, and an older one taken it.
+            if let found = try await connection.timelineOfServer() { try newest.note(found) }
+        } catch {
+            connection.close()
+            throw error
+        }
         return connection
+    }
+
+    /// Opens another session of a command that writes, at the newest primary of an address. The caller closes it.
+    package static func connect(
+        toWriteTo address: DatabaseAddress, on loop: EventLoop
+    ) async throws(PostgresError) -> PostgresConnection {
+        try await connect(
+            to: address, NewestTimeline(at: address.description), on: loop, Console.current, needsWrites: true)
     }
 
     /// Looks at all servers of the address, and warns if several accept writes. Returns the newest primary; nil if the

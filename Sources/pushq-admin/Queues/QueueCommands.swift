@@ -28,10 +28,11 @@ enum QueueCommands {
         func run(_ console: Console) async throws {
             let rate = rate?.perSecond
             guard burst == nil || rate != nil else { throw UsageError("--burst needs --rate") }
+            _ = try rate.bounded(Rate.limits, "--rate")
+            _ = try burst.bounded(1...1_000_000, "--burst")
             let (creation, credentials) = try await database.session { store in
-                let creation = try await store.createQueue(queue)
+                let creation = try await store.createQueue(queue, rate: rate, burst: burst)
                 guard creation == .created else { return (creation, CredentialChoice?.none) }
-                if let rate { try await store.setRate(rate, burst: burst, of: queue) }
                 return (creation, try await store.credentialChoice(for: queue))
             }
             switch creation {

@@ -53,11 +53,13 @@ struct QueueSetCommand: Command {
 
     func run(_ console: Console) async throws {
         let settings = try Settings(self)
-        try await database.session { store in try await settings.apply(to: queue, in: store) }
+        try await database.session { store in
+            try await store.transaction { try await settings.apply(to: queue, in: store) }
+        }
         console.show("set \(queue)", json: ["queue": .string("\(queue)")])
     }
 
-    /// The changes, all checked before the first is made.
+    /// The changes. What the command line alone shows is checked before the first is made.
     private struct Settings: Sendable {
         var change = QueueChange()
         let rate: Double?

@@ -82,8 +82,7 @@ struct TenantMoveCommand: Command {
         return try await database.session { source in
             // A login that may not move tenants is refused before the other database is queried.
             if try await source.loginRights() != nil { _ = try await source.tenantMove(of: name) }
-            let target = try await PostgresConnection.connect(
-                to: there, as: "pushq-admin", on: source.loop, needsWrites: true)
+            let target = try await DatabaseOptions.connect(toWriteTo: there, on: source.loop)
             defer { target.close() }
             target.terms = source.terms
             return try await body(source, target)
@@ -162,8 +161,7 @@ extension TenantMoveCommand {
     private static func withRouter<Success>(
         at address: DatabaseAddress, on loop: EventLoop, _ body: (PostgresConnection) async throws -> Success
     ) async throws -> Success {
-        let connection = try await PostgresConnection.connect(
-            to: address, as: "pushq-admin", on: loop, needsWrites: true)
+        let connection = try await DatabaseOptions.connect(toWriteTo: address, on: loop)
         defer { connection.close() }
         guard try await connection.isRouter() else {
             throw Failure("\(address.place) is not a router; pushq-admin router --help says how to make one")
@@ -217,29 +215,39 @@ extension PostgresConnection {
     /// logins that could not be granted it. Does not throw, because the tenant has moved in any case.
     fileprivate func grantMoved(_ tenant: String) async -> [String] {
         var notes: [String] = []
-        var last = "its logins"
         do {
             for login in try await tenantLogins(of: tenant) {
-                last = login.login
+                let grant =
+                    "pushq-admin tenant grant \(tenant) \(ShellWords.quoted(login.login))"
+                    + (login.isReadOnly ? " --read-only" : "")
                 do {
                     try await grantTenant(tenant, to: login.login, isReadOnly: login.isReadOnly)
                 } catch TenantGrantError.noRole {
                     notes.append(
-                        "the other database has no role \(login.login): create it there, then run: "
-                            + "pushq-admin tenant grant \(tenant) \(ShellWords.quoted(login.login))"
-                            + (login.isReadOnly ? " --read-only" : "")
-                    )
+                        "the other database has no role \(login.login): create it there, then run: \(grant)")
                 } catch TenantGrantError.mayNotGrant(let refusal) {
                     notes.append(
                         "in the other database, \(refusal.login) may not grant \(refusal.role): let an administrator of its "
                             + "server run: grant \(refusal.role) to \(login.login)")
                 } catch TenantGrantError.hadNamesake(let tenants) {
                     notes.append("in the other database, \(Failure.hadNamesake(login.login, tenants))")
+                } catch TenantGrantError.isWorker {
+                    notes.append(
+                        "in the other database, \(login.login) runs workers, so it may not act for \(tenant) there: use "
+                            + "another login")
+                } catch TenantGrantError.doesNotInherit {
+                    notes.append(
+                        "in the other database, \(login.login) does not inherit the rights of its roles: let an "
+                            + "administrator run: alter role \(login.login) inherit; then run there: \(grant)")
+                } catch {
+                    notes.append(
+                        "in the other database, \(login.login) could not be given rights for \(tenant): \(error). Give "
+                            + "them there with: \(grant)")
                 }
             }
         } catch {
             notes.append(
-                "in the other database, \(last) could not be given rights for \(tenant): \(error). Give them with: "
+                "in the other database, the logins of \(tenant) could not be read: \(error). Give them rights there with: "
                     + "pushq-admin tenant grant")
         }
         return notes

@@ -129,7 +129,7 @@ struct CampaignCommand: Command {
                     + [("state", .text(campaign.state)), ("recipients", .count(campaign.total))]
                     + OutcomeColumns.facts(of: campaign.tally, refusals: refusals))
             guard end == .finished else { throw Unsuccessful(.unfinished) }
-            guard let failure = try await failure(of: campaign, in: store) else { return }
+            guard let failure = try await failure(of: campaign, in: lasting.current()) else { return }
             console.remark(failure)
             throw Unsuccessful()
         }

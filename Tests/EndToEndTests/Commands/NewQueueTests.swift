@@ -41,4 +41,24 @@ import Testing
             #expect(try await !shop.admin("doctor").output.contains("no credential"))
         }
     }
+
+    @Test func `has its rate from the first moment on, or is not made`() async throws {
+        try await Shop.open { shop in
+            let refused = try await shop.admin("queue", "create", Self.sandbox, "--rate", "50", "--burst", "0")
+            #expect(refused.code == 2 && refused.errors.contains("--burst 0 is not between 1 and 1000000"))
+            #expect(try await shop.texts("select environment as text from pushq.queue") == ["production"])
+            #expect(try await shop.admin("queue", "create", Self.sandbox, "--rate", "50").code == 0)
+            #expect(try await shop.texts("select rate::text as text from pushq.rate_limit") == ["50"])
+        }
+    }
+
+    @Test func `keeps all its settings if one of those that are to be changed together cannot be`() async throws {
+        try await Shop.open { shop in
+            let refused = try await shop.admin("queue", "set", Shop.queue, "--weight", "2", "--burst", "5")
+            #expect(refused.code == 1 && refused.errors.contains("has no rate"), "\(refused.errors)")
+            #expect(try await shop.texts("select weight::text as text from pushq.queue") == ["1"])
+            #expect(try await shop.admin("queue", "set", Shop.queue, "--weight", "2", "--rate", "5").code == 0)
+            #expect(try await shop.texts("select weight::text as text from pushq.queue") == ["2"])
+        }
+    }
 }

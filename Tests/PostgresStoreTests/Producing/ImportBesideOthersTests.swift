@@ -125,6 +125,27 @@ import Transport
         }
     }
 
+    /// It used to wait for 48 minutes, and to end as if nothing had been imported.
+    @Test func `says when the file is imported and a registration keeps an installation from having one token`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 0)
+            let importer = try await database.connect()
+            importer.terms = StatementTerms()
+            try await queue.run("begin; \(Self.register("b1", "bert", "J"))")
+            let file = "token,user_key,installation,seen_at\nb2,bert,J,2020-01-01\n"
+            let heldUp = await #expect(throws: InstallationsHeldUp.self) {
+                try await Self.add(file, importer, patience: .zero)
+            }
+            #expect(heldUp?.description.hasPrefix("the file was imported, but 1 of its installations") == true)
+            try await queue.run("commit")
+            #expect(try await devices(queue) == ["b1 bert - t", "b2 bert - t"])
+            _ = try await Self.add(file, importer, patience: .zero)
+            #expect(try await devices(queue).filter { $0.contains(" t") } == ["b1 bert - t"])
+        }
+    }
+
     @Test func `gives up when others stay in its way, and says so`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 0)

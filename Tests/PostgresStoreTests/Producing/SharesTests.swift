@@ -535,4 +535,25 @@ import Transport
             #expect(jobs.count == 3 && jobs.allSatisfy { $0.damage == nil })
         }
     }
+
+    /// A paused campaign used to show its shares as they were when their last jobs had ended.
+    @Test func `have the answers of jobs that have not ended, as their campaign has`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 40)
+            let variant = #"[{"name":"b","share":0.5,"payload":{"aps":{"alert":"y"}}}]"#
+            let campaign = try await queue.startCampaign(options: ", variants => '\(variant)'")
+            try await queue.fanOut(campaign)
+            let back = try await queue.claim(100).map { job in
+                let outcomes = job.deviceIDs.indices.map { $0 == 0 ? 0 : Outcome.delivered.rawValue }
+                return YieldedLease(
+                    progress: LeaseProgress(key: job.key, watermark: job.deviceIDs.count, outcomes: outcomes))
+            }
+            _ = try await queue.worker.yield(back, workerID: 1)
+            let shares = "from pushq.show_shares('\(QueueFixture.name)', \(campaign))"
+            let delivered = try await queue.number("select delivered from pushq.campaign_progress")
+            #expect(delivered == 40 - back.count)
+            #expect(try await queue.number("select sum(delivered) \(shares)") == delivered)
+            #expect(try await queue.number("select sum(waiting) \(shares)") == back.count)
+        }
+    }
 }
