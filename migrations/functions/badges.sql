@@ -53,8 +53,9 @@ language sql as $$
   from pushq.take_rows('badge', $1, $2, $3, $4, $5, $6, $7, $8, $9) t
 $$;
 
--- Takes figures, except for the devices in `except_devices`. It is remembered that a message was counted as long as the
--- message may be sent and is one of the device's last hundred messages.
+-- Takes figures, except for the devices in `except_devices`. It is remembered that a message was counted until three
+-- days after it may be sent, if it is one of the device's last hundred messages: once its time is over, it gives its
+-- figure back when its job ends, or gets a new end and is sent again.
 create or replace function pushq.take_free_badges(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
   device_ids bigint[], except_devices bigint[]
@@ -104,7 +105,6 @@ begin
             union all
             select x.root, case when x.root <> all (excluded.root_ids) then x.figure end, x.until, 0, x.place
             from unnest(b.root_ids, b.figures, b.kept_until) with ordinality x(root, figure, until, place)
-            -- A message whose time is over gives its increment back when it ends, or gets a new end and is sent again.
             where x.root = any (excluded.root_ids) or x.until >= now() - interval '3 days' and x.place <= 100) k) e)
     returning b.queue_id, b.device_id, b.root_ids, b.figures)
   select a.queue_id, a.job_id, a.device_id, least(f.figure, 99999)

@@ -68,11 +68,11 @@ begin
   if users <> '{}' then
     roots := roots || pushq.forget_users(q, users, roots);
   end if;
-  -- Waiting jobs are deleted at once. The holder of a job learns of it with its next flush. One statement reads both
-  -- tables: between two, a job may be given back.
+  -- Waiting jobs are deleted at once. The holder of a job learns of it with its next flush.
   delete from pushq.job j
   using pushq.body b
   where b.queue_id = q and b.root_id = any (roots) and j.queue_id = q and j.id = b.job_id;
+  -- One statement reads both tables: a job may have been given back since.
   held := array(
     select distinct b.root_id
     from pushq.body b

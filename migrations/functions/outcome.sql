@@ -16,6 +16,24 @@ language sql immutable parallel safe as $$
     when outcome between 192 and 255 then 'retried' end
 $$;
 
+-- How many recipients of a job have each final outcome. `ended` are all to whom it sends no more, also those that
+-- continue in another job. Zeros if nothing is known of any recipient.
+create or replace function pushq.outcome_counts(outcomes bytea)
+returns table (ended bigint, delivered bigint, rejected bigint, failed bigint, suppressed bigint, expired bigint,
+               cancelled bigint, unknown bigint)
+language sql immutable parallel safe as $$
+  select count(*) filter (where k.kind <> 'waiting'),
+         count(*) filter (where k.kind = 'delivered'),
+         count(*) filter (where k.kind = 'rejected'),
+         count(*) filter (where k.kind = 'failed'),
+         count(*) filter (where k.kind = 'suppressed'),
+         count(*) filter (where k.kind = 'expired'),
+         count(*) filter (where k.kind = 'cancelled'),
+         count(*) filter (where k.kind = 'unknown')
+  from generate_series(0, octet_length(outcomes) - 1) n
+  cross join lateral (select pushq.outcome_kind(get_byte(outcomes, n)) as kind) k
+$$;
+
 -- The recipients of a held job, without those that continue in another job, which has them, too.
 create or replace function pushq.held_recipients(recipient_count int, outcomes bytea) returns bigint
 language sql immutable parallel safe as $$

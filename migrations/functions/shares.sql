@@ -330,13 +330,13 @@ begin
     from pushq.campaign_tally p
     where p.queue_id = s.queue_id and p.campaign_id = s.campaign_id and p.message_id = s.message_id) t
   cross join lateral (
-    select t.delivered + count(*) filter (where k.kind = 'delivered') as delivered,
-           t.rejected + count(*) filter (where k.kind = 'rejected') as rejected,
-           t.failed + count(*) filter (where k.kind = 'failed') as failed,
-           t.suppressed + count(*) filter (where k.kind = 'suppressed') as suppressed,
-           t.expired + count(*) filter (where k.kind = 'expired') as expired,
-           t.cancelled + count(*) filter (where k.kind = 'cancelled') as cancelled,
-           t.unknown + count(*) filter (where k.kind = 'unknown') as unknown
+    select t.delivered + coalesce(sum(o.delivered), 0)::bigint as delivered,
+           t.rejected + coalesce(sum(o.rejected), 0)::bigint as rejected,
+           t.failed + coalesce(sum(o.failed), 0)::bigint as failed,
+           t.suppressed + coalesce(sum(o.suppressed), 0)::bigint as suppressed,
+           t.expired + coalesce(sum(o.expired), 0)::bigint as expired,
+           t.cancelled + coalesce(sum(o.cancelled), 0)::bigint as cancelled,
+           t.unknown + coalesce(sum(o.unknown), 0)::bigint as unknown
     from (
       select j.outcomes
       from pushq.job j
@@ -346,8 +346,7 @@ begin
       select l.outcomes
       from pushq.lease l
       where l.queue_id = s.queue_id and l.root_id = s.campaign_id and l.message_id = s.message_id) b
-    cross join lateral generate_series(0, octet_length(b.outcomes) - 1) i
-    cross join lateral (select pushq.outcome_kind(get_byte(b.outcomes, i)) as kind) k) a
+    cross join lateral pushq.outcome_counts(b.outcomes) o) a
   where s.queue_id = ids[1] and s.campaign_id = root
   order by s.place;
   return query

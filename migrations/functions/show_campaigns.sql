@@ -165,17 +165,7 @@ begin
     union all
     select true, l.outcomes from pushq.lease l where l.queue_id = q and l.job_id = b.job_id) w on true
   -- Recipients that have gone on to another job have ended here.
-  cross join lateral (
-    select count(*) filter (where k.kind <> 'waiting') as ended,
-           count(*) filter (where k.kind = 'delivered') as delivered,
-           count(*) filter (where k.kind = 'rejected') as rejected,
-           count(*) filter (where k.kind = 'failed') as failed,
-           count(*) filter (where k.kind = 'suppressed') as suppressed,
-           count(*) filter (where k.kind = 'expired') as expired,
-           count(*) filter (where k.kind = 'cancelled') as cancelled,
-           count(*) filter (where k.kind = 'unknown') as unknown
-    from generate_series(0, octet_length(w.outcomes) - 1) i
-    cross join lateral (select pushq.outcome_kind(get_byte(w.outcomes, i)) as kind) k) o;
+  cross join lateral pushq.outcome_counts(w.outcomes) o;
   total := greatest(
     total, waiting + delivered + rejected + failed + suppressed + expired + cancelled + unknown);
   select (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root),

@@ -49,13 +49,13 @@ declare
     'take_webhook', 'tenants_to_count', 'webhook_failed', 'webhook_taken'];
   -- Functions in SQL. Views use them, and programs call them with a tenant's own login.
   for_producers text[] := array[
-    'apns_id', 'csv_field', 'device_kind', 'message_kind', 'outcome_kind', 'payload_kind', 'reason', 'started_type',
-    'utc_text'];
+    'apns_id', 'csv_field', 'device_kind', 'message_kind', 'outcome_counts', 'outcome_kind', 'payload_kind', 'reason',
+    'started_type', 'utc_text'];
   for_readers text[] := array[
-    'outcome_kind', 'show_audience', 'show_audiences', 'show_campaigns', 'show_cancellable_jobs', 'show_failed_jobs',
-    'show_job',
-    'show_jobs', 'show_last_end', 'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send',
-    'show_shares', 'show_standstill', 'show_statistics', 'show_stuck_jobs', 'show_timeline'];
+    'outcome_counts', 'outcome_kind', 'show_audience', 'show_audiences', 'show_campaigns', 'show_cancellable_jobs',
+    'show_failed_jobs', 'show_job', 'show_jobs', 'show_last_end', 'show_load', 'show_queues', 'show_refusals',
+    'show_schedules', 'show_send', 'show_shares', 'show_standstill', 'show_statistics', 'show_stuck_jobs',
+    'show_timeline'];
   thing record;
 begin
   for thing in

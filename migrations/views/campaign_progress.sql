@@ -28,13 +28,13 @@ cross join lateral (
 cross join lateral (
   select t.delivered + t.rejected + t.failed + t.suppressed + t.expired + t.cancelled + t.unknown as ended) e
 cross join lateral (
-  select count(*) filter (where o.kind = 'delivered') as delivered,
-         count(*) filter (where o.kind = 'rejected') as rejected,
-         count(*) filter (where o.kind = 'failed') as failed,
-         count(*) filter (where o.kind = 'suppressed') as suppressed,
-         count(*) filter (where o.kind = 'expired') as expired,
-         count(*) filter (where o.kind = 'cancelled') as cancelled,
-         count(*) filter (where o.kind = 'unknown') as unknown
+  select coalesce(sum(o.delivered), 0)::bigint as delivered,
+         coalesce(sum(o.rejected), 0)::bigint as rejected,
+         coalesce(sum(o.failed), 0)::bigint as failed,
+         coalesce(sum(o.suppressed), 0)::bigint as suppressed,
+         coalesce(sum(o.expired), 0)::bigint as expired,
+         coalesce(sum(o.cancelled), 0)::bigint as cancelled,
+         coalesce(sum(o.unknown), 0)::bigint as unknown
   from (
     select j.outcomes
     from pushq.job j
@@ -44,8 +44,7 @@ cross join lateral (
     select l.outcomes
     from pushq.lease l
     where f.made <> e.ended and l.queue_id = c.queue_id and l.root_id = c.id and btrim(l.outcomes, E'\\x00') <> '') b
-  cross join lateral generate_series(0, octet_length(b.outcomes) - 1) i
-  cross join lateral (select pushq.outcome_kind(get_byte(b.outcomes, i)) as kind) o) b
+  cross join lateral pushq.outcome_counts(b.outcomes) o) b
 cross join lateral (
   select t.delivered + b.delivered as delivered, t.rejected + b.rejected as rejected, t.failed + b.failed as failed,
          t.suppressed + b.suppressed as suppressed, t.expired + b.expired as expired,

@@ -114,7 +114,7 @@ struct `A login of one tenant` {
     /// Functions that check messages or calculate, and read no table.
     private static let pure: Set<String> = [
         "apns_id", "broadcast_problem", "caller", "csv_field", "device_kind", "message_kind", "message_problem",
-        "outcome_kind", "payload_kind", "reason", "started_type", "utc_text",
+        "outcome_counts", "outcome_kind", "payload_kind", "reason", "started_type", "utc_text",
     ]
 
     @Test func `may use what the probes below try, and nothing else of the schema`() async throws {
@@ -131,7 +131,7 @@ struct `A login of one tenant` {
             let withTokens = views.union(["view my_feedback"])
             #expect(try await usable("producer") == withTokens.union(functions.map { "function \($0)" }))
             let counts = Set(Self.readersProbes.map(\.function)).union(Self.listings.keys).union([
-                "caller", "outcome_kind",
+                "caller", "outcome_counts", "outcome_kind",
             ])
             #expect(try await usable("reader") == views.union(counts.map { "function \($0)" }))
             #expect(try await usable("stranger") == [])
