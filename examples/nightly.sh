@@ -12,6 +12,7 @@
 # You may run it twice, or kill it and run it again: the key contains the date, one key starts one campaign, and a
 # campaign sends to each device once. If this script ends early, the workers finish the campaign. A campaign that has
 # reached nobody has used its key, too: once FILTER is right, start another one with KEY="nightly 2026-11-25 again".
+# Before noon it starts nothing, unless NOT_BEFORE is another time.
 #
 # Exit code: 0 if every recipient has an outcome; 1 if the campaign was cancelled, has paused itself, has reached nobody,
 # has ended with too many bad answers or could not be started; 3 if it takes longer than TIMEOUT, which ends only the
@@ -27,7 +28,14 @@ filter=${FILTER:-"seen is missing or seen within 30 days"}
 send_by=$(date --date "${SEND_BY:-today 22:00}" --iso-8601=seconds)
 
 mode=(--wait --timeout "${TIMEOUT:-3h}")
-if [[ ${1-} == --dry-run ]]; then mode=(--dry-run); fi
+if [[ ${1-} == --dry-run ]]; then
+    mode=(--dry-run)
+elif (( $(date +%s) < $(date --date "${NOT_BEFORE:-today 12:00}" +%s) )); then
+    # After midnight, the same call would start the campaign of the next evening, at night.
+    echo "nightly: it is too early for this evening's campaign. Yesterday's goes on by itself; to look at it:" \
+        "pushq-admin campaign show $QUEUE \"nightly $(date --date yesterday +%F)\"" >&2
+    exit 1
+fi
 
 exec pushq campaign "$QUEUE" --key "${KEY:-nightly $(date +%F)}" --payload "$PAYLOAD" --filter "$filter" \
     --send-by "$send_by" --stop-at-errors 5% "${mode[@]}"

@@ -73,7 +73,7 @@ package struct MetricFamily: Sendable {
     package mutating func add(_ value: Histogram, _ labels: [String] = []) { add(.histogram(value), labels) }
 
     private mutating func add(_ value: Sample.Value, _ labels: [String]) {
-        precondition(labels.count == metric.labels.count, "\(metric.name) has the labels \(metric.labels)")
+        guard labels.count == metric.labels.count else { fatalError("\(metric.name) has the labels \(metric.labels)") }
         samples.append(Sample(labels: labels, value: value))
     }
 }

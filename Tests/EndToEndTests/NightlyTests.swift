@@ -18,7 +18,7 @@ extension `Real processes that start campaigns` {
                 "PUSHQ_DATABASE_URL": rig.postgres.connectionString(database: rig.database),
                 "QUEUE": "\(rig.queue)", "PAYLOAD": payload, "FILTER": "tag 'news'",
                 // The test may run at any time of the day.
-                "SEND_BY": "tomorrow 23:00",
+                "SEND_BY": "tomorrow 23:00", "NOT_BEFORE": "today 00:00",
             ]
         }
 
@@ -92,6 +92,16 @@ extension `Real processes that start campaigns` {
                 #expect(again.code == 0, "\(again.errors)")
                 #expect(try await rig.number("select sum(delivered) from pushq.campaign_progress") == wanted)
             }
+        }
+
+        @Test func `starts nothing after midnight, if somebody starts it again`() async throws {
+            let crontab = [
+                "PATH": "\(Executable.folder):/usr/bin:/bin", "QUEUE": "a/b/sandbox", "PAYLOAD": "p.json",
+                "NOT_BEFORE": "tomorrow 00:00",
+            ]
+            let ended = try await Self.script.run([], environment: crontab)
+            #expect(ended.code == 1)
+            #expect(ended.errors.contains("it is too early for this evening's campaign"), "\(ended.errors)")
         }
 
         @Test(arguments: ["QUEUE", "PAYLOAD"])

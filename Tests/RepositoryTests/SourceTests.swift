@@ -59,6 +59,18 @@ import Testing
         }
     }
 
+    /// An optimised program that meets `precondition` or `preconditionFailure` ends without its message. `fatalError`
+    /// says it in every build.
+    @Test func `ends with words that a released program says, too`() throws {
+        for file in try repository.files(in: "Sources", endings: [".swift"]) {
+            for line in file.code {
+                let isMute = line.text.contains("preconditionFailure(")
+                    || line.text.contains("precondition(") && line.text.contains(#"\("#)
+                #expect(!isMute, "\(file.path):\(line.number): use fatalError, or the message is lost")
+            }
+        }
+    }
+
     /// The standard library's lock uses a futex in a library that is not instrumented, so the thread sanitizer would
     /// report what the lock guards.
     @Test func `locks so that the thread sanitizer sees it`() throws {

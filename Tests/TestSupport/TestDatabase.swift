@@ -22,8 +22,7 @@ package final class TestDatabase {
     /// A connection of its own for each caller, closed when the test ends.
     package func connect(as applicationName: String = "test") async throws -> PostgresConnection {
         if applicationName == "test", let connection = spare.take() { return connection }
-        let connection = try await PostgresConnection.connect(
-            to: address, as: applicationName, on: loop, within: TestServer.patience)
+        let connection = try await PostgresConnection.connectPatiently(to: address, as: applicationName, on: loop)
         connections.append(connection)
         return connection
     }
@@ -32,8 +31,7 @@ package final class TestDatabase {
     package func connect(login: String) async throws -> PostgresConnection {
         let address = try DatabaseAddress(
             url: await TestServer.shared().connectionString(database: name, user: login), environment: [:])
-        let connection = try await PostgresConnection.connect(
-            to: address, as: "test", on: loop, within: TestServer.patience)
+        let connection = try await PostgresConnection.connectPatiently(to: address, as: "test", on: loop)
         connections.append(connection)
         return connection
     }
@@ -105,8 +103,7 @@ private let migratedTemplate = Task {
     let loop = EventLoop(name: name)
     defer { loop.shutDown() }
     try await loop.run { actor in
-        let connection = try await PostgresConnection.connect(
-            to: address, as: "tests", on: actor.loop, within: TestServer.patience)
+        let connection = try await PostgresConnection.connectPatiently(to: address, as: "tests", on: actor.loop)
         defer { connection.close() }
         _ = try await Migrator(connection).run()
         try await connection.makeWorkerLogin()
@@ -178,7 +175,7 @@ private actor Administrator {
     func run(_ sql: String) async throws {
         let connection = try await session()
         do {
-            try await connection.runScript(sql, within: TestServer.patience)
+            try await connection.runScript(sql)
             idle.append(connection)
         } catch {
             connection.close()
@@ -188,12 +185,21 @@ private actor Administrator {
 
     private func session() async throws -> PostgresConnection {
         if let connection = idle.popLast() { return connection }
-        return try await PostgresConnection.connect(
-            to: TestServer.address(database: "postgres"), as: "tests", on: loop, within: TestServer.patience)
+        return try await PostgresConnection.connectPatiently(
+            to: TestServer.address(database: "postgres"), as: "tests", on: loop)
     }
 }
 
 extension PostgresConnection {
+    /// Connects like a program, but with the patience of a test, for the connection and for its statements.
+    package static func connectPatiently(
+        to address: DatabaseAddress, as applicationName: String, on loop: EventLoop
+    ) async throws -> PostgresConnection {
+        let connection = try await connect(to: address, as: applicationName, on: loop, within: TestServer.patience)
+        connection.patience = TestServer.patience
+        return connection
+    }
+
     /// Creates ``TestServer/workerLogin`` unless the server has it, and grants it the rights of a worker.
     package func makeWorkerLogin() async throws {
         try await runScript(

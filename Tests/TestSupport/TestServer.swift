@@ -23,8 +23,8 @@ package enum TestServer {
     /// The login that needs no password.
     package static let superuser = PrivatePostgres.superuser
 
-    /// The time that a busy machine may take to connect, or to create a database.
-    static let patience = Duration.seconds(60)
+    /// The time that a busy machine may take to connect, to create a database, or for a statement.
+    package static let patience = Duration.seconds(60)
 
     /// Returns the server as soon as it answers.
     package static func shared() async throws -> PrivatePostgres {

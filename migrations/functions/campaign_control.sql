@@ -311,13 +311,16 @@ begin
   recipients := members - held_out - left_out;
 end $$;
 
--- Makes all jobs of a cancelled campaign due.
+-- Makes all jobs of a cancelled campaign due. If the campaign was paused in a queue that was restored from a backup,
+-- its jobs are due since the restore was found, and still count among those that may have been sent
+-- (functions/restore.sql).
 create or replace function pushq.make_cancelled_due(f pushq.fan_out) returns void
 language plpgsql as $$
 begin
   -- The campaign's jobs, including retries, are all in one lane, or in the two lanes that it has had. The bulk lane
   -- contains no scheduled sends that this statement would have to read.
-  update pushq.job j set run_at = now()
+  update pushq.job j
+  set run_at = case when j.run_at = 'infinity' then least(now(), pushq.undecided_since(j.queue_id)) else now() end
   where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.run_at > now()
     and j.campaign_id = f.campaign_id;
   perform pushq.wake(f.queue_id);

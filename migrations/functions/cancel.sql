@@ -94,7 +94,8 @@ begin
   -- lost, it may have sent to all.
   with due as (
     update pushq.job j
-    set run_at = least(j.run_at, now())
+    -- As in `pushq.make_cancelled_due`.
+    set run_at = least(j.run_at, now(), case when j.run_at = 'infinity' then pushq.undecided_since(j.queue_id) end)
     where j.queue_id = q and j.id = any (jobs)
     returning j.recipient_count, j.outcomes,
               case when j.losses > 0 and not j.at_most_once then j.recipient_count else j.watermark end as sent_below)

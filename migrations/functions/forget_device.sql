@@ -28,6 +28,7 @@ declare
 begin
   perform pushq.check_isolation('a device cannot be forgotten');
   sends := 0;
+  perform pushq.lock_tokens(q, bytes, null);
   delete from pushq.feedback_record f where f.queue_id = q and f.token = bytes;
   delete from pushq.device d where d.queue_id = q and d.token = bytes returning d.id, d.user_key into device, owner;
   known := device is not null;
@@ -64,7 +65,10 @@ begin
       from pushq.body o
       cross join unnest(o.device_ids) i
       join pushq.device d on d.queue_id = q and d.id = i
-      where o.queue_id = q and o.root_id = b.root_id);
+      where o.queue_id = q and o.root_id = b.root_id)
+    -- A scheduled send to several users: the devices of one are not known yet.
+    and not exists (
+      select from pushq.body o where o.queue_id = q and o.root_id = b.root_id and o.device_ids = '{}');
   if users <> '{}' then
     roots := roots || pushq.forget_users(q, users, roots);
   end if;

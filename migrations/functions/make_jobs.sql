@@ -21,11 +21,12 @@ end $$;
 --
 -- Without devices, it creates one job whose recipients are not known yet: the worker that claims it finds them
 -- (`pushq.find_recipients`). `first_job` and `epoch` are those of the job that the first new one replaces. `uncertain`:
--- its recipients may have been sent to, so they end as unknown (functions/restore.sql).
+-- its recipients may have been sent to, so they end as unknown (functions/restore.sql). `losses`: sends to them that
+-- were lost before.
 create or replace function pushq.make_jobs(
   q int, root bigint, message bigint, devices bigint[], lane int, run_at timestamptz, send_by timestamptz,
   at_most_once boolean, per_job int default null, campaign bigint default null, slice smallint default 0,
-  first_job bigint default null, epoch int default 0, uncertain boolean default false
+  first_job bigint default null, epoch int default 0, uncertain boolean default false, losses int default 0
 ) returns void
 language plpgsql as $$
 begin
@@ -50,6 +51,6 @@ begin
          greatest(cardinality(part), 1), make_jobs.at_most_once or uncertain, make_jobs.epoch,
          case when uncertain then greatest(cardinality(part), 1) else 0 end,
          -- As in `pushq.resume_restored`.
-         case when uncertain then 1 else 0 end
+         case when uncertain then 1 else make_jobs.losses end
   from cut;
 end $$;

@@ -92,9 +92,10 @@ begin
       where empty_send.why <> excluded.why;
       continue;
     end if;
+    -- One job, which keeps its id, unless there are too many: whoever cancels it means all devices of the user.
     perform pushq.make_jobs(
       held.queue_id, held.root_id, held.message_id, ids, held.lane, held.run_at, held.send_by, held.at_most_once,
-      first_job => held.job_id, epoch => held.epoch);
+      per_job => 500, first_job => held.job_id, epoch => held.epoch);
     if m.replaces and not exists (
       select from pushq.cancelled x where x.queue_id = held.queue_id and x.id in (held.root_id, held.job_id)) then
       perform pushq.supersede(held.queue_id, ids, held.message_id, m.due_at);

@@ -12,7 +12,7 @@ language plpgsql as $$
 declare
   campaign pushq.campaign;
   until    timestamptz := pushq.end_of_send(send_by, now());
-  failed   record;                                        -- the recipients of one message, in one lane
+  failed   record;                                        -- recipients of one message, in one lane
   once     boolean;                                       -- whether the message is sent at most once
   again    bigint := 0;
   pardoned bigint := 0;                                   -- of these: those that failed before the campaign was resumed
@@ -47,8 +47,11 @@ begin
         and r.failed > 0 and r.retried_at is null
         and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
         and exists (select from pushq.message m where m.day = r.body_day and m.queue_id = q and m.id = r.message_id)
-      returning r.job_id, r.body_day, r.message_id, r.lane, r.ended_at, r.outcomes)
-    select t.message_id, t.lane, min(t.body_day) as body_day,
+      returning r.job_id, r.body_day, r.message_id, r.lane, r.ended_at, r.outcomes, r.losses)
+    select t.message_id, t.lane,
+           -- Whether an answer was lost before. One counts like many: this is a new start, and not the push's fault.
+           least(coalesce(get_byte(t.losses, n), 0), 1) as losses,
+           min(t.body_day) as body_day,
            array_agg(b.device_ids[n + 1] order by b.device_ids[n + 1]) as ids,
            count(*) filter (where t.ended_at <= campaign.forgiven_at) as pardoned
     from taken t
@@ -56,7 +59,7 @@ begin
       select device_ids from pushq.body b where b.day = t.body_day and b.queue_id = q and b.job_id = t.job_id limit 1) b
     cross join lateral generate_series(0, octet_length(t.outcomes) - 1) n
     where pushq.outcome_kind(get_byte(t.outcomes, n)) = 'failed' and b.device_ids[n + 1] is not null
-    group by t.message_id, t.lane
+    group by 1, 2, 3
   loop
     perform pushq.bring_message(q, failed.message_id, failed.body_day);
     select m.at_most_once into once
@@ -66,7 +69,7 @@ begin
     perform pushq.make_jobs(
       q, root, failed.message_id, failed.ids, failed.lane,
       case when campaign.paused_at is null then now() else 'infinity' end,
-      until, once, campaign => campaign.id, slice => (-1)::smallint);
+      until, once, campaign => campaign.id, slice => (-1)::smallint, losses => failed.losses);
     if campaign.id is not null then
       -- A part that nobody else is writing, as when a job ends.
       update pushq.campaign_tally t

@@ -43,7 +43,8 @@ $$;
 -- has replaced several recipients, only the latest of them continues. The devices of a user are found when the send is
 -- submitted or due, so a send to a user continues to any newer token; a transaction that was open when the send was
 -- submitted may have registered it. The devices in a list are found while the list is loaded. So in these two cases, it
--- is also checked whether the newer token is a recipient itself.
+-- is also checked whether the newer token is a recipient itself. The same holds for a campaign without a list whose
+-- fan-out has passed the newer token: the transaction that registered it was open meanwhile, or the token was inactive.
 --
 -- An app may go back to an earlier token, after the push has moved on from that to a newer one. Then the push returns
 -- to the earlier token, if all jobs for that have ended without sending it: they gave it back, or moved it on.
@@ -59,6 +60,11 @@ begin
   return query
   with asked as materialized (
     select l.queue_id, l.job_id, l.root_id, d.id as device_id, f.list_id,
+           -- Until there fan-out has looked for recipients; null for lists, and for sends.
+           case when f.list_id is not null then null
+                when f.done or f.sorted then f.last_device_id
+                else f.cursor_device_id end as seen_to,
+           f.rest,
            case when f.campaign_id is null and m.user_key is not null then 0
                 when f.list_id is not null then f.list_id
                 when f.campaign_id is null then l.root_id
@@ -71,11 +77,16 @@ begin
     left join pushq.fan_out f on f.queue_id = l.queue_id and f.campaign_id = l.campaign_id
     cross join lateral unnest(device_ids[g.first : g.last]) d(id)),
   newer as materialized (
-    select a.*, n.id as next
+    select a.*, n.id as next, n.id > a.chosen_to or passed.over as is_later
     from asked a
     join pushq.device d on d.queue_id = a.queue_id and d.id = a.device_id and not d.active
     join pushq.device n on n.queue_id = d.queue_id and n.id = d.replaced_by and n.active
-    where d.replaced_by > a.chosen_to or a.device_id > a.chosen_to)
+    cross join lateral (
+      select n.id <= a.seen_to and n.id <> all (a.rest) and not exists (
+               select
+               from pushq.wave w
+               where w.queue_id = a.queue_id and w.campaign_id = a.root_id and n.id = any (w.device_ids))) passed(over)
+    where d.replaced_by > a.chosen_to or a.device_id > a.chosen_to or passed.over)
   select distinct on (w.queue_id, w.root_id, w.next) w.queue_id, w.job_id, w.device_id, w.next
   from newer w
   cross join lateral pushq.recipient_of(w.queue_id, w.root_id, w.next) r
@@ -88,7 +99,7 @@ begin
       where s.queue_id = w.queue_id and s.replaced_by = w.next and s.id > w.device_id)
     -- A list is kept until all of its devices are in jobs.
     and (r.was_recipient
-         or w.next > w.chosen_to
+         or w.is_later
             and not exists (
               select
               from pushq.list_member m

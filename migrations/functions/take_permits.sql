@@ -7,10 +7,10 @@
 -- then null. If the queue is removed, the campaign's line is missing, so that workers stop sending what they hold.
 --
 -- `wanted` and `held`: the permits that the caller can use, and those that it has not used yet. `shares`: the weight of
--- a line among the caller's lines of the same outermost limit; the heaviest has 1. `horizon`: how far ahead permits may
--- lie. `lateness`: how much later than its time a permit of one limit may be used; half of that for a permit of several
--- limits. This time is subtracted from the burst, so that no second exceeds the rate and the burst together. A burst
--- below `lateness` counts as `lateness`.
+-- a line among the caller's lines of the same tenant; the heaviest has 1. It counts where the tenant has a limit: the
+-- lines of one queue have the same weight. `horizon`: how far ahead permits may lie. `lateness`: how much later than
+-- its time a permit of one limit may be used; half of that for a permit of several limits. This time is subtracted from
+-- the burst, so that no second exceeds the rate and the burst together. A burst below `lateness` counts as `lateness`.
 --
 -- For each line it returns how many permits it granted. The first is `starts_in` microseconds from now (below zero by
 -- as much as the burst allows), and the others follow at `rate`. It also returns for how many microseconds after its
@@ -166,7 +166,7 @@ begin
     end if;
     if l.q_rate is not null then
       n := least(n, case when l.t_rate is null
-                         then pushq.permits_of_room(floor((ahead - q_start) * l.q_rate) + 1, l.held, l.share)
+                         then pushq.permits_of_room(floor((ahead - q_start) * l.q_rate) + 1, l.held, 1)
                          else floor((ahead - q_start) * l.q_rate) + 1 end);
       if start > q_start + q_slack + 1e-9 then
         n := 0;

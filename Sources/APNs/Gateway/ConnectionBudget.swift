@@ -6,6 +6,9 @@ protocol ConnectionSeeker: AnyObject {
     /// Whether it still wants a connection and may open one now.
     var seeksConnection: Bool { get }
 
+    /// Whether it has a connection that takes pushes, so that it wants one more.
+    var hasConnection: Bool { get }
+
     /// Its share of the connections, relative to other gateways.
     var weight: Double { get }
 
@@ -16,7 +19,7 @@ protocol ConnectionSeeker: AnyObject {
 /// Limits how many connections the gateways of one loop hold together, and how fast they open them. When all
 /// connections are taken, the one that was idle for the longest time is closed to make room. While all are in use,
 /// gateways take turns (``ConnectionTurns``). Waiting gateways are served tenant by tenant (``ConnectionShare``), and
-/// the gateways of one tenant in the order in which they came.
+/// the gateways of one tenant in the order in which they came, those without a connection first.
 package final class ConnectionBudget {
     /// The pause after a search for a connection to close has found none. With thousands of connections a search takes
     /// a while.
@@ -169,7 +172,7 @@ package final class ConnectionBudget {
             share.count += 1
             beginnings -= 1
             next.connect()
-            share.leaveLine()
+            share.leaveLine(next)
             line.append(share)
         }
         if full > 0 { serveAgain(after: Self.searchInterval) }
@@ -299,12 +302,19 @@ package final class ConnectionShare {
     /// The number of gateways that wait.
     fileprivate var waiting: Int { line.count }
 
-    /// Returns the gateway that has waited longest, of those that still want a connection.
+    /// Returns the gateway that has waited longest, of those that still want a connection. One that has a connection
+    /// may have to wait for another one until others need none, and those do not wait behind it.
     fileprivate func nextInLine() -> (any ConnectionSeeker)? {
-        while let next = line.first, !next.seeksConnection { leaveLine() }
-        return line.first
+        while let next = line.first(where: { !$0.hasConnection }) ?? line.first {
+            if next.seeksConnection { return next }
+            leaveLine(next)
+        }
+        return nil
     }
 
-    /// Removes the first gateway of the line: it has got its connection, or does not want one any more.
-    fileprivate func leaveLine() { inLine.remove(ObjectIdentifier(line.removeFirst())) }
+    /// Removes a gateway from the line: it has got its connection, or does not want one any more.
+    fileprivate func leaveLine(_ seeker: any ConnectionSeeker) {
+        inLine.remove(ObjectIdentifier(seeker))
+        line.removeAll { $0 === seeker }
+    }
 }

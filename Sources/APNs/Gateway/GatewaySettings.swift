@@ -18,6 +18,9 @@ package struct GatewaySettings: Sendable {
     package var settingsTime = Duration.seconds(10)
     /// How long an answer may take. After that the stream is given up as unanswered.
     package var responseTime = Duration.seconds(30)
+    /// How long a connection may leave all its requests without an answer before it is set aside; nil: a third of
+    /// `responseTime`. If other connections get answers meanwhile, half of that is enough.
+    package var silenceTime: Duration?
     /// How long the server may take to end the stream of a push that it has accepted. After that the stream is reset.
     package var endTime = Duration.seconds(1)
     /// After this many requests without an answer a connection is replaced, even if it answers others. A connection
@@ -55,6 +58,9 @@ package struct GatewaySettings: Sendable {
 
     /// How often a connection checks its times.
     var checkInterval: Duration {
-        [.seconds(4), settingsTime, responseTime, pingAfterSilence, pingAfterIdle, pingTime, closeAfterIdle].min()! / 4
+        [
+            .seconds(4), settingsTime, responseTime, silenceTime ?? responseTime, pingAfterSilence, pingAfterIdle,
+            pingTime, closeAfterIdle,
+        ].min()! / 4
     }
 }

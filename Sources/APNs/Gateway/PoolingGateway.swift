@@ -121,6 +121,8 @@ extension PoolingGateway {
 
     var seeksConnection: Bool { wantsConnection && nextOpening == nil }
 
+    var hasConnection: Bool { !pool.open.isEmpty }
+
     func connect() {
         pool.isConnecting = true
         pool.lastOpening = loop.now

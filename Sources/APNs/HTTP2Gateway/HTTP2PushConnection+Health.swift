@@ -47,7 +47,8 @@ extension HTTP2PushConnection {
         }
         let since = max(oldest, lastAnswer)
         let silence = Duration.nanoseconds(loop.nowNanoseconds &- since)
-        let patience = settings.responseTime / (gateway.hasAnswer(after: since, otherThan: self) ? 6 : 3)
+        let alone = settings.silenceTime ?? settings.responseTime / 3
+        let patience = gateway.hasAnswer(after: since, otherThan: self) ? alone / 2 : alone
         guard silence >= patience else { return }
         isSetAside = true
         gateway.wasSetAside(self, silentSince: since)
@@ -136,9 +137,9 @@ extension HTTP2PushConnection {
     }
 
     /// Notes that the server, which allowed requests before, has allowed none for a while, and that there is something
-    /// to send.
+    /// to send. While requests are open, they may be all that it allows at once.
     private func noteShutOut() {
-        guard phase == .open, !isShutOut, http.availableStreamCount == 0,
+        guard phase == .open, !isShutOut, http.openStreamCount == 0, http.availableStreamCount == 0,
             lastRoom.duration(to: loop.now) >= settings.readyTime, gateway.lastAsked.map({ $0 > lastRoom }) == true
         else { return }
         isShutOut = true

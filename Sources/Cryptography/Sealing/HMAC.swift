@@ -8,7 +8,7 @@ package enum HMAC {
         var count = CUnsignedInt(code.count)
         let result = unsafe COpenSSL.HMAC(EVP_sha256(), key, CInt(key.count), bytes, bytes.count, &code, &count)
         let isWhole = unsafe result != nil && Int(count) == SHA256.byteCount
-        precondition(isWhole, "OpenSSL has no HMAC with SHA-256: \(OpenSSLErrors.drainedReason())")
+        guard isWhole else { fatalError("OpenSSL has no HMAC with SHA-256: \(OpenSSLErrors.drainedReason())") }
         return code
     }
 }

@@ -9,7 +9,7 @@ package enum SHA256 {
     package static func digest(of bytes: [UInt8]) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: byteCount)
         let result = unsafe EVP_Digest(bytes, bytes.count, &digest, nil, EVP_sha256(), nil)
-        precondition(result == 1, "OpenSSL has no SHA-256: \(OpenSSLErrors.drainedReason())")
+        guard result == 1 else { fatalError("OpenSSL has no SHA-256: \(OpenSSLErrors.drainedReason())") }
         return digest
     }
 }

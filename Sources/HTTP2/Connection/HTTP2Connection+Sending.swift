@@ -25,7 +25,7 @@ extension HTTP2Connection {
     @discardableResult
     package func finish(body: [UInt8] = []) -> UInt32 {
         let streamID = outbox.blockStreamID
-        guard let index = streams.index(of: streamID) else { preconditionFailure("No message was begun.") }
+        guard let index = streams.index(of: streamID) else { Swift.fatalError("No message was begun.") }
         outbox.endBlock(isLast: body.isEmpty, maximumFrameSize: peerSettings.maximumFrameSize)
         if body.isEmpty {
             endLocal(at: index)

@@ -35,7 +35,9 @@ package final class Minder: Sendable {
 
     /// Removes the folder with its contents when this program is gone.
     package func mind(folder: String) {
-        precondition(folder.hasPrefix("/") && folder != "/" && !folder.contains("\n"), "no folder to remove: \(folder)")
+        guard folder.hasPrefix("/"), folder != "/", !folder.contains("\n") else {
+            fatalError("no folder to remove: \(folder)")
+        }
         order("folder \(folder)")
     }
 

@@ -91,7 +91,7 @@ package enum TopColumns {
     private static func live<Row>(
         _ columns: [Column<Row>], _ name: String, _ importance: Int, as title: String? = nil
     ) -> LiveColumn<Row> {
-        guard let column = columns.first(where: { $0.name == name }) else { preconditionFailure("no column \(name)") }
+        guard let column = columns.first(where: { $0.name == name }) else { fatalError("no column \(name)") }
         return LiveColumn(
             title: title ?? name.replacing("_", with: " "), cell: column.cell, importance: importance)
     }

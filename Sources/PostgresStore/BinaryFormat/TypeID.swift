@@ -33,7 +33,7 @@ enum TypeID {
         case int8: 1016
         case float8: 1022
         case timestamptz: 1185
-        default: preconditionFailure("no arrays of type \(element) are sent")
+        default: fatalError("no arrays of type \(element) are sent")
         }
     }
 }

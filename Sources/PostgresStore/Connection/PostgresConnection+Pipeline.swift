@@ -7,7 +7,7 @@ extension PostgresConnection {
     ///
     /// A statement is a transaction of its own, unless it runs inside ``transaction(within:_:)``.
     /// - Parameter limit: how long it may take, including waiting; nil: the limit of the transaction, else
-    ///   ``usualLimit``. If it takes longer, the connection is lost.
+    ///   ``patience``. If it takes longer, the connection is lost.
     /// - Throws: the server's error, or that the connection is lost, with whether the statement may have been carried
     ///   out.
     package func execute(

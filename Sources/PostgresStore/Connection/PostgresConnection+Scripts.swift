@@ -19,12 +19,13 @@ extension PostgresConnection {
     /// have committed, whatever the isolation level of the session. The server sends warnings, of which one says that
     /// a commit is missing on the synchronous standby.
     /// - Parameter limit: how long the begin, the commit, and each statement in between may take that has no limit of
-    ///   its own.
+    ///   its own; nil: ``patience``.
     /// - Throws: what `body` throws, or a ``PostgresError`` of the begin or the commit. If a commit gets no answer, it
     ///   is not known whether it was done, and the error says so.
     package func transaction<Success>(
-        within limit: Duration = usualLimit, _ body: () async throws -> Success
+        within limit: Duration? = nil, _ body: () async throws -> Success
     ) async throws -> Success {
+        let limit = limit ?? patience
         _ = try await command(
             """
             begin isolation level read committed; set local search_path = pg_catalog;
@@ -70,7 +71,7 @@ extension PostgresConnection {
     }
 
     /// How long a statement may take that has no limit of its own.
-    var statementLimit: Duration { transactionLimit ?? Self.usualLimit }
+    var statementLimit: Duration { transactionLimit ?? patience }
 
     private func command(_ sql: String, task: String, within limit: Duration) async throws(PostgresError) -> String {
         let solo = try await takeAlone(task, within: limit)

@@ -57,6 +57,9 @@ package import Transport
     var isInTransaction: Bool { transactionLimit != nil }
     /// How long each statement inside ``transaction(within:_:)`` may take that has no limit of its own.
     var transactionLimit: Duration?
+    /// How long a transaction, or a statement outside of one, may take that has no limit of its own. Tests have more
+    /// patience, because their machine is busy.
+    package var patience = PostgresConnection.usualLimit
     var isPumpPlanned = false
     /// The settings that the server applies to each statement; nil: those of the session.
     package var terms: StatementTerms?

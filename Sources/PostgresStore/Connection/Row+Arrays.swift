@@ -34,7 +34,7 @@ extension Row {
 
     private func integers<Integer: FixedWidthInteger>(_ column: Int, _ type: UInt32) -> [Integer] {
         guard let integers = array(column, of: type).integers(as: Integer.self) else {
-            preconditionFailure(mismatch(column, "an array without nulls"))
+            fatalError(mismatch(column, "an array without nulls"))
         }
         return integers
     }

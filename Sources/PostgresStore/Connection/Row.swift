@@ -63,7 +63,7 @@ package struct Row {
         _ name: StaticString, _ stored: Value.RawValue, as type: Value.Type
     ) -> Value {
         guard let value = Value(rawValue: stored) else {
-            preconditionFailure("column \(name) of \(rows.task) is \(stored), which is no \(type) of this version")
+            fatalError("column \(name) of \(rows.task) is \(stored), which is no \(type) of this version")
         }
         return value
     }
@@ -94,10 +94,10 @@ package struct Row {
 
     /// The bytes of a field that is not null and has this type.
     func field(_ column: Int, _ type: UInt32, width: Int? = nil) -> UnsafeRawBufferPointer {
-        precondition(rows.type(of: column) == type, mismatch(column, "type \(type)"))
-        precondition(!rows.isNull(index, column), "column \(rows.name(of: column)) of \(rows.task) is null")
+        guard rows.type(of: column) == type else { fatalError(mismatch(column, "type \(type)")) }
+        guard !rows.isNull(index, column) else { fatalError("column \(rows.name(of: column)) of \(rows.task) is null") }
         let field = unsafe rows.bytes(index, column)
-        precondition(width == nil || width == field.count, mismatch(column, "\(width ?? 0) bytes"))
+        guard width == nil || width == field.count else { fatalError(mismatch(column, "\(width ?? 0) bytes")) }
         return unsafe field
     }
 
@@ -114,7 +114,9 @@ extension Rows: RandomAccessCollection {
     package var endIndex: Int { rowCount }
 
     package subscript(position: Int) -> Row {
-        precondition(indices.contains(position), "\(task) returned \(count) rows, there is no row \(position)")
+        guard indices.contains(position) else {
+            fatalError("\(task) returned \(count) rows, there is no row \(position)")
+        }
         return Row(rows: self, index: position)
     }
 }

@@ -71,7 +71,7 @@ import Synchronization
             column = column + 1 == count ? 0 : column + 1
         }
         guard let column = (0..<count).first(where: { isName(name, of: $0) }) else {
-            preconditionFailure("\(task) returns no column \(name), but \((0..<count).map(self.name))")
+            fatalError("\(task) returns no column \(name), but \((0..<count).map(self.name))")
         }
         unsafe askedBy[column].store(address, ordering: .relaxed)
         return column
@@ -81,7 +81,7 @@ import Synchronization
     /// column without a name `?column?`; no reader asks for these.
     func checkNames() {
         let names = (0..<columnCount).map(name).filter { $0 != "?column?" }
-        precondition(Set(names).count == names.count, "\(task) returns two columns of one name: \(names)")
+        guard Set(names).count == names.count else { fatalError("\(task) returns two columns of one name: \(names)") }
     }
 
     private func isName(_ name: StaticString, of column: Int) -> Bool {

@@ -28,15 +28,15 @@ package struct Statement: Sendable {
     /// A name that is missing, unknown or repeated is a mistake in this program: statement and call stand side by side.
     /// It ends the program with a message that says where.
     func values(of parameters: Parameters) -> [Parameter] {
-        precondition(
-            parameters.pairs.count == parameterNames.count,
-            "\(name) has the parameters \(parameterNames), and is given \(parameters.pairs.map(\.name))")
+        guard parameters.pairs.count == parameterNames.count else {
+            fatalError("\(name) has the parameters \(parameterNames), and is given \(parameters.pairs.map(\.name))")
+        }
         return parameterNames.indices.map { index in
             // Most calls name the parameters in the order of the statement.
             let pair = parameters.pairs[index]
             if pair.name == parameterNames[index] { return pair.value }
             guard let other = parameters.pairs.first(where: { $0.name == parameterNames[index] }) else {
-                preconditionFailure("\(name) is not given its parameter $\(parameterNames[index])")
+                fatalError("\(name) is not given its parameter $\(parameterNames[index])")
             }
             return other.value
         }
@@ -66,7 +66,7 @@ private struct ParameterNumbering {
             } else if byte == UInt8(ascii: "$") {
                 rest.removeFirst()
                 let name = Self.take(&rest, while: Self.isPartOfName)
-                precondition(!name.isEmpty, "a parameter without a name in: \(sql)")
+                guard !name.isEmpty else { fatalError("a parameter without a name in: \(sql)") }
                 text += Array("$\(number(of: String(decoding: name, as: UTF8.self)))".utf8)
             } else {
                 text.append(rest.removeFirst())

@@ -29,6 +29,7 @@ extension HealthCheck {
 extension Statement {
     /// Webhooks whose turns have failed, or have not been taken, for five minutes. A turn that fails now and then is
     /// not reported. Those that began to fail last come first: a report of a new fault is not lost among many old ones.
+    /// The last turn may be long ago, if there was nothing to send: then the first report waits since it was listed.
     fileprivate static let failingWebhooks = Statement(
         "failing_webhooks",
         #"""
@@ -37,8 +38,20 @@ extension Statement {
         from pushq.webhook_progress p
         join pushq.tenant t on t.id = p.tenant_id
         cross join lateral (
-          select case when p.failures > 0 then p.failing_since when p.newest > p.cursor then p.not_before end as since
-          ) s
+          select case
+                   when p.failures > 0 then p.failing_since
+                   when p.newest > p.cursor and p.not_before < now() - interval '5 minutes' then (
+                     select greatest(p.not_before, min(f.listed_at))
+                     from pushq.queue k
+                     cross join lateral (
+                       select f.listed_at
+                       from pushq.feedback f
+                       where f.queue_id = k.id and f.cursor > p.cursor
+                       order by f.cursor
+                       limit 1) f
+                     where k.tenant_id = p.tenant_id
+                     having count(*) > 0)
+                 end as since) s
         where s.since < now() - interval '5 minutes'
         order by s.since desc
         limit \#(HealthCheck.queryLimit)

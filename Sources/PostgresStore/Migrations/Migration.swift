@@ -21,7 +21,7 @@ struct Migration: Sendable {
 
     init(name: String, sql: String) {
         guard let version = Int32(name.prefix { $0.isNumber }) else {
-            preconditionFailure("migrations/\(name).sql does not begin with its number")
+            fatalError("migrations/\(name).sql does not begin with its number")
         }
         self.version = version
         self.name = name

@@ -25,7 +25,7 @@ extension Migrator {
     /// Runs a script that every `migrate` runs.
     private func run(_ name: String, within limit: Duration) async throws(MigrationError) {
         guard let sql = MigrationFiles.all.first(where: { $0.name == name })?.sql else {
-            preconditionFailure("migrations/\(name).sql is not there")
+            fatalError("migrations/\(name).sql is not there")
         }
         do {
             try await connection.runScript(sql, within: limit)

@@ -140,7 +140,7 @@ struct NotedChanges {
             var copied = 0
             for change in changes {
                 guard let queueID = numbers[change.int4("queue")] else {
-                    preconditionFailure("changes of queue \(change.int4("queue")) were noted before it had a number")
+                    fatalError("changes of queue \(change.int4("queue")) were noted before it had a number")
                 }
                 copied += try await Self.put(
                     change.textArray("rows"), instead: change.textArray("keys"), into: change.text("name"),

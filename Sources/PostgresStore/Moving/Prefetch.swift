@@ -23,7 +23,7 @@ final class Prefetch<Success> {
     /// Waits for the work and returns its result.
     func value() async throws -> Success {
         if result == nil { await withCheckedContinuation { waiter = $0 } }
-        guard let result else { preconditionFailure("work was over without a result") }
+        guard let result else { fatalError("work was over without a result") }
         return try result.get()
     }
 }

@@ -233,7 +233,7 @@ package struct TenantMoveState: Equatable, Sendable {
         /// continue as if it were another stage.
         fileprivate init(stored text: String) {
             guard let stage = Self(rawValue: text) else {
-                preconditionFailure(
+                fatalError(
                     "a move of a tenant is at the stage \(text), which this version of the program does not know")
             }
             self = stage

@@ -16,7 +16,7 @@ package struct MasterKey: Sendable, Equatable, CustomStringConvertible, CustomRe
     /// Creates a new random key.
     package static func random() throws(CryptographyError) -> MasterKey {
         guard let key = MasterKey(try SecureRandom.bytes(SealedBox.keyByteCount)) else {
-            preconditionFailure("a random key has the length that was asked for")
+            fatalError("a random key has the length that was asked for")
         }
         return key
     }

@@ -67,7 +67,7 @@ package struct PushTypeRules: Sendable {
 extension PushType {
     /// The rules of this push type.
     package var rules: PushTypeRules {
-        guard let rules = PushTypeRules.table[self] else { preconditionFailure("\(self) has no rules") }
+        guard let rules = PushTypeRules.table[self] else { fatalError("\(self) has no rules") }
         return rules
     }
 }

@@ -144,7 +144,7 @@ package struct OutcomeTally: Equatable, Sendable {
         case .unknown: unknown += 1
         case .retried: retried += 1
         case .postponed: postponed += 1
-        case .waiting, nil: preconditionFailure("outcome \(outcome.rawValue) is no end")
+        case .waiting, nil: fatalError("outcome \(outcome.rawValue) is no end")
         }
     }
 

@@ -215,7 +215,7 @@ package struct Reason: Hashable, Sendable {
 
     /// The reason with this text, which must be in the table.
     package static func named(_ text: String) -> Reason {
-        guard let code = codes[text] else { preconditionFailure("\(text) is not in the table of reasons") }
+        guard let code = codes[text] else { fatalError("\(text) is not in the table of reasons") }
         return Reason(code: code)
     }
 

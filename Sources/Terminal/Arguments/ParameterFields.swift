@@ -25,7 +25,7 @@ package struct Option<Value: ArgumentValue>: ParameterField {
 
     /// The given value, or the default.
     package var wrappedValue: Value {
-        guard let value = box.value else { preconditionFailure("an option is read before the command was parsed") }
+        guard let value = box.value else { fatalError("an option is read before the command was parsed") }
         return value
     }
 
@@ -50,7 +50,7 @@ package struct Positional<Value: ArgumentValue>: ParameterField {
 
     /// The given value.
     package var wrappedValue: Value {
-        guard let value = box.value else { preconditionFailure("an argument is read before the command was parsed") }
+        guard let value = box.value else { fatalError("an argument is read before the command was parsed") }
         return value
     }
 

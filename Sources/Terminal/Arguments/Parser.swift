@@ -34,7 +34,7 @@ struct Parser {
                 path.append(tree.name)
             }
         }
-        guard case .command(let type) = tree else { preconditionFailure("a tree is a group or a command") }
+        guard case .command(let type) = tree else { fatalError("a tree is a group or a command") }
         return try fill(type, from: rest, path: path, json: json)
     }
 

@@ -7,7 +7,7 @@ struct ProgramDescription: Sendable {
 
     /// The program that runs the current command.
     static var running: ProgramDescription {
-        guard let program = current else { preconditionFailure("a command is run by a program") }
+        guard let program = current else { fatalError("a command is run by a program") }
         return program
     }
 

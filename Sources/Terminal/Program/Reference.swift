@@ -29,7 +29,7 @@ struct Reference {
         do {
             _ = try Parser(program: program, root: root).parse(ShellWords.split(example))
         } catch {
-            preconditionFailure("the example '\(example)' does not parse: \(error)")
+            fatalError("the example '\(example)' does not parse: \(error)")
         }
     }
 }

@@ -22,7 +22,9 @@ package enum SystemThread {
                 unsafe Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().run()
                 return nil
             }, argument)
-        precondition(code == 0, "cannot start a thread: \(SystemCall.text(of: code)); check the limit (ulimit -u)")
+        guard code == 0 else {
+            fatalError("cannot start a thread: \(SystemCall.text(of: code)); check the limit (ulimit -u)")
+        }
         return handle
     }
 }

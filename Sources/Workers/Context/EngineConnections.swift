@@ -43,6 +43,7 @@ final class EngineConnections {
     private let session: SessionPreparation
     /// The database that keeps provider tokens, if it is another one, and how its sessions are prepared.
     private let ofTokens: (database: DatabaseAddress, session: SessionPreparation)?
+    private let startTime: Duration
     private let surveyInterval: Duration
     /// When the servers were last looked at; nil while that is under way.
     private var surveyedAt: ContinuousClock.Instant? = .now
@@ -56,12 +57,14 @@ final class EngineConnections {
     /// Creates connections that open when they are first used.
     /// - Parameters:
     ///   - keeper: the database that keeps provider tokens, if it is another one.
+    ///   - startTime: how long ``start(onFailure:)`` waits for a server that is restarting.
     ///   - surveyInterval: how often to look at all servers of an address that names several.
     init(
-        to database: DatabaseAddress, keeper: DatabaseAddress? = nil, surveyInterval: Duration = .seconds(30),
-        on loop: EventLoop, report: @escaping (EngineEvent) -> Void
+        to database: DatabaseAddress, keeper: DatabaseAddress? = nil, startTime: Duration = .seconds(10),
+        surveyInterval: Duration = .seconds(30), on loop: EventLoop, report: @escaping (EngineEvent) -> Void
     ) {
         self.report = report
+        self.startTime = startTime
         self.surveyInterval = surveyInterval
         let session = SessionPreparation(at: database.description, report: report)
         (self.database, self.session, self.loop) = (database, session, loop)
@@ -99,8 +102,8 @@ final class EngineConnections {
     }
 
     /// Connects for the first time and returns the names of all queues. Throws at once if the address is wrong, if the
-    /// login may not run workers, or if this worker cannot work with the schema. Waits ten seconds for a server that is
-    /// restarting.
+    /// login may not run workers, or if this worker cannot work with the schema. Waits ``startTime`` for a server that
+    /// is restarting.
     /// - Parameter onFailure: called with the reason when the first attempt to connect has failed. More attempts
     ///   follow.
     func start(onFailure: @escaping (PostgresError) -> Void) async throws -> [String] {
@@ -112,7 +115,7 @@ final class EngineConnections {
         if let ofTokens, let host = await ofTokens.session.survey(ofTokens.database, on: loop) {
             forTokens?.begin(withHost: host)
         }
-        let deadline = ContinuousClock.now + .seconds(10)
+        let deadline = ContinuousClock.now + startTime
         while true {
             let connection = try await forClaims.current(within: ContinuousClock.now.duration(to: deadline))
             do {

@@ -34,6 +34,8 @@ package struct EngineSettings: Sendable {
     package var maximumConnections = 2000
     /// What the engine waits for at the start.
     package var waits = WaitAtStart.never
+    /// How long one attempt to start may wait for a server that is restarting.
+    package var startTime = Duration.seconds(10)
     /// The name that operators see, such as host and process.
     package var name = "worker"
     /// The program's version, which operators see.

@@ -86,7 +86,7 @@ final class SharedToken {
                 throw CredentialProblem.tokenUnreadable(
                     keyID: signer.keyID, reason: refusal ?? .damaged, minutes: Int((wait / .seconds(60)).rounded(.up)))
             case .use:
-                guard let stored, let token = readable else { preconditionFailure("a token that is used is readable") }
+                guard let stored, let token = readable else { fatalError("a token that is used is readable") }
                 // Another worker may have replaced the token that was refused.
                 if isRefused, token.text == last?.text { doubt(token, age: stored.age) }
                 use(token, age: stored.age)

@@ -250,7 +250,7 @@ final class Dispatcher {
 
     private func take(_ answer: Answer, from gateway: any PushGateway) {
         let ticket = Ticket(rawValue: answer.ticket)
-        guard let holding = jobs[ticket.slot] else { preconditionFailure("an answer for a job that is not held") }
+        guard let holding = jobs[ticket.slot] else { fatalError("an answer for a job that is not held") }
         let (job, queue) = (holding.job, holding.queue)
         job.noteEnded()
         turns.noteEnded(queue, isSilent: gateway.confirmsBySilence)

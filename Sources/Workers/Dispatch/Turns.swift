@@ -214,7 +214,7 @@ struct Turns<Queue: Contender> {
 
     /// Notes what was sent in the last turn.
     mutating func note(sent count: Int, inSilence silent: Int, at now: ContinuousClock.Instant) {
-        guard let queue = contenders.first else { preconditionFailure("nobody had a turn") }
+        guard let queue = contenders.first else { fatalError("nobody had a turn") }
         if count > 0 { queue.noteSent(count) }
         queue.inFlight += count
         queue.inSilence += silent

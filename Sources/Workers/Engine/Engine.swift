@@ -67,7 +67,8 @@ package actor Engine {
             figures.note(event)
             report(event)
         }
-        let postgres = EngineConnections(to: database, keeper: tokenKeeper, on: loop, report: report)
+        let postgres = EngineConnections(
+            to: database, keeper: tokenKeeper, startTime: settings.startTime, on: loop, report: report)
         defer { postgres.close() }
         let context = EngineContext(
             loop: loop, settings: settings, workerID: workerID, masterKeys: masterKeys, postgres: postgres,

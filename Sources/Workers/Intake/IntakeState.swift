@@ -115,7 +115,7 @@ struct IntakeState {
         case .failed:
             phase = .awake
             return .rest(Self.pauseAfterFailure)
-        case .polling, .presuming, .claiming, .writingRow, .ended: preconditionFailure("the step before is not through")
+        case .polling, .presuming, .claiming, .writingRow, .ended: fatalError("the step before is not through")
         }
     }
 
@@ -178,7 +178,7 @@ struct IntakeState {
         _ work: ReadyWork, lanes: [ClaimPlan.Candidate], worker: ClaimPlan.Worker, needsFanOut: Bool,
         now: ContinuousClock.Instant
     ) {
-        guard case .polling(let poll, let begun) = phase else { preconditionFailure("there was no poll") }
+        guard case .polling(let poll, let begun) = phase else { fatalError("there was no poll") }
         plan.note(work, of: poll, begun: begun, now: now)
         let claim = ClaimPlan(for: lanes, from: plan.place, maximumLanes: plan.maximumLanes, worker: worker)
         plan.note(claim, after: poll, end: work.end, now: now)
@@ -196,13 +196,13 @@ struct IntakeState {
 
     /// Notes the lanes to presume jobs in, if this worker serves their queues.
     mutating func notePresumed(_ lanes: [ClaimPlan.Candidate], worker: ClaimPlan.Worker) {
-        guard case .presuming = phase else { preconditionFailure("nothing was presumed") }
+        guard case .presuming = phase else { fatalError("nothing was presumed") }
         phase = .planned(ClaimPlan(for: lanes, worker: worker).statements, nil)
     }
 
     /// Notes the lanes of the jobs that a claim has brought: one element for each job.
     mutating func noteClaimed(_ lanes: [LanePlace], now: ContinuousClock.Instant) {
-        guard case .claiming(let claims, var found) = phase else { preconditionFailure("there was no claim") }
+        guard case .claiming(let claims, var found) = phase else { fatalError("there was no claim") }
         for lane in lanes { plan.noteClaimed(from: lane, now: now) }
         if !lanes.isEmpty {
             if found == nil { hasClaimedPresumed = true }
@@ -215,7 +215,7 @@ struct IntakeState {
     mutating func noteFailed() {
         switch phase {
         case .polling, .claiming: phase = .failed
-        default: preconditionFailure("there was neither a poll nor a claim")
+        default: fatalError("there was neither a poll nor a claim")
         }
     }
 
@@ -223,7 +223,7 @@ struct IntakeState {
     /// it were there: each ``EngineSettings/idlePoll``, and the row is written again after some seconds. If PostgreSQL
     /// was out of reach, ``noteRowInDoubt()`` follows.
     mutating func noteRow() {
-        guard case .writingRow = phase else { preconditionFailure("there was no row to write") }
+        guard case .writingRow = phase else { fatalError("there was no row to write") }
         phase = .awake
     }
 }

@@ -153,9 +153,12 @@ final class HeldJob {
             claim.isAtMostOnce ? min(outcomes.count, claim.previousWatermark + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
         handedOver = Set(claim.outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).goesOn })
-        // A device that is inactive while its campaign is paused may be active when the campaign continues. What was
-        // cancelled ends as cancelled, and what has expired as expired.
-        if !claim.isPaused, !claim.isCancelled, claim.sendWithin > .zero { ruleOut(maximumPayloadBytes) }
+        // A device that is inactive while its campaign is paused may be active when the campaign continues. A job that
+        // goes to another lane is claimed there, and that claim asks for newer tokens. What was cancelled ends as
+        // cancelled, and what has expired as expired.
+        if !claim.isPaused, !claim.isElsewhere, !claim.isCancelled, claim.sendWithin > .zero {
+            ruleOut(maximumPayloadBytes)
+        }
         recallReports()
     }
 

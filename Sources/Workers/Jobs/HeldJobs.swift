@@ -30,7 +30,7 @@ final class HeldJobs {
 
     /// The queue of a held job.
     func queue(of job: HeldJob) -> QueueState {
-        guard let holding = slots[job.slot], holding.job === job else { preconditionFailure("the job is not held") }
+        guard let holding = slots[job.slot], holding.job === job else { fatalError("the job is not held") }
         return holding.queue
     }
 

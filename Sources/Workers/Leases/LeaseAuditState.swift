@@ -93,27 +93,27 @@ struct LeaseAuditState {
             guard claimsEnded >= claims else { return .awaitClaim }
             phase = .givingBack
             return .giveBack
-        case .asking, .givingBack, .ended: preconditionFailure("the step before is not through")
+        case .asking, .givingBack, .ended: fatalError("the step before is not through")
         }
     }
 
     /// Notes how many unknown leases an audit found.
     mutating func noteFound(_ count: Int) {
-        guard case .asking(let claims) = phase else { preconditionFailure("nothing was asked") }
+        guard case .asking(let claims) = phase else { fatalError("nothing was asked") }
         claimsAudited = claims
         phase = count > 0 ? .found(claims: claimsBegun) : .resting
     }
 
     /// Notes that an audit was not answered. It is repeated, unless the worker is about to end.
     mutating func noteNoAnswer() {
-        guard case .asking = phase else { preconditionFailure("nothing was asked") }
+        guard case .asking = phase else { fatalError("nothing was asked") }
         isDue = true
         phase = isStopping ? .ended : .resting
     }
 
     /// Notes whether PostgreSQL answered when leases were given back.
     mutating func noteGivenBack(_ isGivenBack: Bool) {
-        guard phase == .givingBack else { preconditionFailure("nothing was to be given back") }
+        guard phase == .givingBack else { fatalError("nothing was to be given back") }
         if !isGivenBack { isDue = true }
         phase = isStopping ? .ended : .resting
     }

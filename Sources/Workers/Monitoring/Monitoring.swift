@@ -9,7 +9,7 @@ package import Transport
 /// delays an answer by no more than `patience`, and `/healthz` can report it.
 package actor Monitoring {
     /// How long an engine may take to answer. A turn of a loop takes some milliseconds.
-    static let patience = Duration.seconds(2)
+    package static let usualPatience = Duration.seconds(2)
 
     /// The event loop on which it runs.
     package nonisolated let loop: EventLoop
@@ -21,6 +21,7 @@ package actor Monitoring {
     private let engines: @Sendable () -> [Engine]
     private let admission: QueueAdmission
     private let version: String
+    private let patience: Duration
     private let process = ProcessMetrics()
     private var server: Server?
     /// The last snapshot of each engine, and the requests that wait for its next one, by worker ID.
@@ -32,16 +33,23 @@ package actor Monitoring {
     /// - Parameters:
     ///   - engines: returns the current engines. May be called on any thread.
     ///   - admission: the object that the engines share.
-    package init(of engines: @escaping @Sendable () -> [Engine], admission: QueueAdmission, version: String) {
+    ///   - patience: how long an engine may take to answer.
+    package init(
+        of engines: @escaping @Sendable () -> [Engine], admission: QueueAdmission, version: String,
+        patience: Duration = usualPatience
+    ) {
         self.engines = engines
         self.admission = admission
         self.version = version
+        self.patience = patience
         loop = EventLoop(name: "metrics")
     }
 
     /// The same for engines that stay.
-    package init(of engines: [Engine], admission: QueueAdmission, version: String) {
-        self.init(of: { engines }, admission: admission, version: version)
+    package init(
+        of engines: [Engine], admission: QueueAdmission, version: String, patience: Duration = usualPatience
+    ) {
+        self.init(of: { engines }, admission: admission, version: version, patience: patience)
     }
 
     /// Begins to listen. Returns the address, with the port that the system chose for 0.
@@ -98,7 +106,7 @@ package actor Monitoring {
 
     /// Asks all engines for what they have counted, and waits for those that answer in time. Returns their number.
     private func ask(_ engines: [Engine]) async -> Int {
-        let deadline = loop.now + Self.patience
+        let deadline = loop.now + patience
         let waiters = engines.map { engine in
             let waiter = Waiter<Bool>(loop: loop)
             // An engine that has not answered the last question is not asked again.

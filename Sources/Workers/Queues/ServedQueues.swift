@@ -307,12 +307,15 @@ struct ServedQueues {
     /// Stops a queue that was paused, or whose tenant was suspended. Nothing more of it is sent from now on.
     mutating func halt(_ id: Int32) -> [Action] {
         guard let queue = entries[id]?.queue, !queue.settings.isPaused else { return [] }
+        let didWork = queue.mayWork
         queue.settings.isPaused = true
         // Readings that were sent before are out of date.
         entries[id]?.reading = lastReading + 1
         lastReading += 1
         doubt([id])
-        return [.yieldJobs(queue)]
+        // The reading that follows finds nothing changed.
+        return [.report(.queueIsPaused(queue: "\(queue.settings.name)")), .yieldJobs(queue)]
+            + (didWork ? [.restGateways(queue)] : [])
     }
 
     /// Notes that APNs refuses the credential of a queue. The queue stops sending, and soon is paused for the fleet.

@@ -61,7 +61,7 @@ struct Endings {
                 Batch(
                     jobs: Array(jobs[range]), statement: .yield(Array(back[range])), kind: kind,
                     isRepeated: isRepeated)
-            case .setAside: preconditionFailure("one job is set aside at a time")
+            case .setAside: fatalError("one job is set aside at a time")
             }
         }
     }

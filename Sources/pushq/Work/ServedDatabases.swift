@@ -56,7 +56,7 @@ actor ServedDatabases {
     }
 
     private func change(to wanted: [DatabaseAddress]) async -> Change {
-        guard let first = wanted.first else { preconditionFailure("a worker serves at least one database") }
+        guard let first = wanted.first else { fatalError("a worker serves at least one database") }
         var change = Change(served: wanted.count)
         change.added = wanted.filter { !databases.contains($0) }.map(\.description)
         change.removed = databases.filter { !wanted.contains($0) }.map(\.description)

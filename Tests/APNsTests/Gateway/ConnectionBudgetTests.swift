@@ -178,10 +178,12 @@ import Transport
 
     /// The first connection is full, and nothing is answered over it. So its gateway wants another one, to which it has
     /// no right while others have one or none.
-    @Test func `go to a tenant that has none while one that has its share waits for more`() async throws {
+    @Test(arguments: [1, 3])
+    func `go to a gateway that has none while one that has its share waits for more`(tenants: Int) async throws {
         let turns = ConnectionTurns(turn: .milliseconds(100), minimum: .milliseconds(10))
         try await run(
-            gateways: 3, limit: 2, minimumIdle: .seconds(3600), turns: turns, tenantLimits: [nil, nil, nil]
+            gateways: 3, limit: 2, minimumIdle: .seconds(3600), turns: turns,
+            tenantLimits: Array(repeating: nil, count: tenants)
         ) { request in
             if request.connection !== request.firstConnection { request.answer() }
         } _: { _, server, senders, budget in

@@ -98,7 +98,7 @@ import Transport
     func `after each push delays none of the next ones`(end: End) async throws {
         var settings = Self.settings
         settings.stableTime = .seconds(60)
-        settings.growthInterval = .seconds(5)
+        settings.growthInterval = .seconds(60)
         settings.maximumConnections = 1
         let quiet = settings.quietTime
         let started = ContinuousClock.now

@@ -40,7 +40,7 @@ import Transport
         var settings = GatewaySettings.brisk
         // The next connection is often to a front end of the same kind.
         settings.stableTime = .seconds(10)
-        let (tally, connections) = try await Stage(
+        let (tally, sent) = try await Stage(
             maximumStreams: 20, settings: settings,
             respond: { request in
                 // The resets begin when all four connections are open.
@@ -52,30 +52,44 @@ import Transport
             }
         ).run { _, scene in
             scene.sender.maximumLosses = 5
-            scene.sender.send(count: 2000)
-            await scene.sender.untilAnswered(2000)
-            return (scene.sender.tally, scene.server.connections.count)
+            var sent = 2000
+            scene.sender.send(count: sent)
+            await scene.sender.untilAnswered(sent)
+            // On a busy machine, this may end before four connections are open and the one that resets is replaced.
+            while scene.server.connections.count < 5 {
+                scene.sender.send(count: 500, from: UInt64(sent))
+                sent += 500
+                await scene.sender.untilAnswered(sent)
+            }
+            return (scene.sender.tally, sent)
         }
-        #expect(tally == ["accepted": 2000])
-        #expect(connections >= 5, "the one that resets was replaced")
+        #expect(tally == ["accepted": sent])
     }
 
     @Test func `now and then keeps its connection`() async throws {
-        let (tally, connections) = try await Stage(respond: { request in
+        let (tally, lost, isKept) = try await Stage(respond: { request in
             // Other requests are in flight, and no request is reset twice.
-            if request.streamID % 40 == 11, request.streamID < 1900 {
+            if request.connection.number == 0, request.streamID % 40 == 11, request.streamID < 1900 {
                 request.connection.reset(request.streamID, .internalError)
             } else {
                 request.answer()
             }
         }).run { _, scene in
             scene.sender.maximumLosses = 5
-            scene.sender.send(count: 1000)
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            let connection = scene.gateway.pool.open[0]
+            scene.sender.send(count: 999, from: 1)
             await scene.sender.untilAnswered(1000)
-            return (scene.sender.tally, scene.server.connections.count)
+            // If what was read ends with a reset, another connection may be opened until this one answers again.
+            return (
+                scene.sender.tally, scene.sender.lostConnections.count,
+                scene.gateway.pool.open.contains { $0 === connection }
+            )
         }
         #expect(tally == ["accepted": 1000])
-        #expect(connections == 1)
+        #expect(lost == 0)
+        #expect(isKept)
     }
 
     /// Then it is this side that resets the stream.

@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import Testing
 import Transport
@@ -84,5 +85,29 @@ import Transport
         }
         #expect(outage.hasSuffix("takes pushes after 0.2 seconds"))
         #expect(result == .open)
+    }
+
+    /// A process that was stopped, or a machine, comes back with as many requests in flight as the server allows.
+    @Test func `is not meant by a server that has as many as it allows while the worker stood still`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 1
+        settings.readyTime = .milliseconds(100)
+        let (standstill, interval) = (settings.readyTime + settings.checkInterval, settings.checkInterval)
+        let held = Held()
+        let outages = try await Stage(
+            maximumStreams: 2, settings: settings, respond: { held.requests.append($0) }
+        ).run { actor, scene in
+            scene.sender.send(count: 2)
+            await held.until(count: 2)
+            scene.gateway.requestCapacity()
+            usleep(UInt32(standstill / .microseconds(1)))
+            // The check that was due is first.
+            await actor.loop.pause(interval)
+            for request in held.requests { request.answer() }
+            await scene.sender.untilAnswered(2)
+            #expect(scene.gateway.state == .open)
+            return scene.sender.outages.count
+        }
+        #expect(outages == 0)
     }
 }

@@ -14,6 +14,14 @@ import Transport
         return settings
     }
 
+    /// A connection is set aside long before its requests are given up, even if a busy machine delays the checks.
+    private static var soonSetAside: GatewaySettings {
+        var settings = GatewaySettings.brisk
+        settings.silenceTime = .milliseconds(300)
+        settings.responseTime = .seconds(60)
+        return settings
+    }
+
     /// The end of a burst: a part is answered, and no request is sent after the last answer.
     @Test func `is left when the rest of a burst is not answered, gets none of it again, and that is said once`()
         async throws
@@ -39,11 +47,8 @@ import Transport
     }
 
     @Test func `gets no more of them soon, long before the first is given up`() async throws {
-        // A connection that answers nothing is given a third of this time. The rest allows for a busy machine.
-        var settings = Self.settings
-        settings.responseTime = .seconds(15)
         let results = try await Stage(
-            settings: settings,
+            settings: Self.soonSetAside,
             respond: { request in
                 if request.connection.number > 0 || request.streamID < 20 { request.answer() }
             }
@@ -62,7 +67,7 @@ import Transport
     @Test func `is given its requests again when it answers after all`() async throws {
         let held = Held()
         let (connections, overFirst) = try await Stage(
-            settings: Self.settings,
+            settings: Self.soonSetAside,
             respond: { request in
                 if request.connection.number == 0, (20...100).contains(request.streamID) {
                     held.requests.append(request)
@@ -104,8 +109,11 @@ import Transport
 
     @Test func `is tried ever more slowly, as are others like it`() async throws {
         let opened = Held()
+        var settings = GatewaySettings.brisk
+        // None is given up meanwhile.
+        settings.responseTime = .seconds(60)
         let times = try await Stage(
-            maximumStreams: 10, settings: Self.settings, respond: { opened.requests.append($0) }
+            maximumStreams: 10, settings: settings, respond: { opened.requests.append($0) }
         ).run { _, scene in
             scene.sender.resendsUntouched = false
             scene.sender.send(count: 100)
@@ -121,11 +129,8 @@ import Transport
     @Test func `does not keep a push waiting that would go over another connection, though many were set aside`()
         async throws
     {
-        var settings = GatewaySettings.brisk
+        var settings = Self.soonSetAside
         settings.maximumConnections = 1
-        // Two connections are given a third of this time each, and a pause of a second. The rest allows for a busy
-        // machine.
-        settings.responseTime = .seconds(20)
         let tally = try await Stage(
             maximumStreams: 10, settings: settings, respond: { if $0.connection.number > 1 { $0.answer() } }
         ).run { _, scene in
@@ -157,8 +162,8 @@ import Transport
     @Test(arguments: [(3, false), (4, true)]) func `is said to answer nothing if it has more than a few pushes`(
         count: Int, isSaid: Bool
     ) async throws {
-        var settings = Self.settings
-        settings.responseTime = .milliseconds(1500)
+        var settings = Self.soonSetAside
+        settings.responseTime = .seconds(10)
         let (silences, outages) = try await Stage(settings: settings, respond: { _ in }).run { _, scene in
             scene.sender.send(count: count)
             await scene.sender.untilAnswered(count)
@@ -170,10 +175,8 @@ import Transport
     }
 
     @Test func `is said to do so again over the next connection, and no more once it has answered`() async throws {
-        var settings = Self.settings
-        settings.responseTime = .milliseconds(1500)
         let (before, after) = try await Stage(
-            settings: settings, respond: { if $0.connection.number > 1 { $0.answer() } }
+            settings: Self.soonSetAside, respond: { if $0.connection.number > 1 { $0.answer() } }
         ).run { actor, scene in
             scene.sender.send(count: 4)
             while scene.sender.silences == 0 { await actor.loop.pause(.milliseconds(5)) }
@@ -181,7 +184,7 @@ import Transport
             scene.sender.send(count: 1, from: 4)
             while scene.sender.silences == 1 { await actor.loop.pause(.milliseconds(5)) }
             scene.sender.send(count: 1, from: 5)
-            await scene.sender.untilAnswered(6)
+            await scene.sender.untilAnswered(1)
             let isSilent = scene.gateway.isSilent
             return (scene.sender.silences, isSilent)
         }
@@ -190,8 +193,9 @@ import Transport
     }
 
     @Test func `is not said to answer nothing while another connection gets answers`() async throws {
-        var settings = Self.settings
-        settings.responseTime = .seconds(3)
+        var settings = Self.soonSetAside
+        // On a busy machine, the other connection takes a moment.
+        settings.silenceTime = .seconds(5)
         let silences = try await Stage(
             maximumStreams: 10, settings: settings, respond: { if $0.connection.number > 0 { $0.answer() } }
         ).run { actor, scene in
@@ -227,22 +231,24 @@ import Transport
     /// later.
     @Test(arguments: LateEnd.allCases)
     func `and ends them later without an answer is left, however often that happens`(end: LateEnd) async throws {
-        var settings = Self.settings
+        var settings = Self.soonSetAside
         settings.maximumConnections = 1
-        settings.responseTime = .milliseconds(1500)
+        let held = Held()
         // More connections than are allowed at a time.
         let tally = try await Stage(
             settings: settings,
             respond: { request in
-                guard request.connection.number < 3 else { return request.answer() }
-                // By then, the connection has been set aside.
-                request.connection.stream.loop.schedule(after: .milliseconds(1100)) { end.apply(to: request) }
+                if request.connection.number < 3 { held.requests.append(request) } else { request.answer() }
             }
         ).run { actor, scene in
             scene.sender.maximumLosses = 10
             scene.sender.send(count: 1)
             let begun = ContinuousClock.now
             while scene.sender.results.isEmpty, begun.duration(to: .now) < .seconds(60) {
+                if scene.gateway.pool.open.contains(where: \.isSetAside) {
+                    for request in held.requests { end.apply(to: request) }
+                    held.requests = []
+                }
                 await actor.loop.pause(.milliseconds(5))
             }
             return scene.sender.tally

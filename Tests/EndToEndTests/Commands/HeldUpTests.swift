@@ -12,7 +12,7 @@ import Transport
         let loop = EventLoop(name: "holder")
         defer { loop.shutDown() }
         try await loop.run { _ in
-            let holder = try await PostgresConnection.connect(to: address, as: "holder", on: loop)
+            let holder = try await PostgresConnection.connectPatiently(to: address, as: "holder", on: loop)
             defer { holder.close() }
             try await holder.transaction {
                 _ = try await holder.execute(Statement("hold", sql))

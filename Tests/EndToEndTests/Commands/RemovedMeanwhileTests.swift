@@ -14,7 +14,7 @@ import Transport
         let loop = EventLoop(name: "holder")
         defer { loop.shutDown() }
         return try await loop.run { _ in
-            let holder = try await PostgresConnection.connect(to: address, as: "holder", on: loop)
+            let holder = try await PostgresConnection.connectPatiently(to: address, as: "holder", on: loop)
             defer { holder.close() }
             try await holder.runScript("begin; \(sql)")
             async let ended = Executable.admin.run(words, environment: shop.environment)

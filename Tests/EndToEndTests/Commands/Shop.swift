@@ -53,7 +53,7 @@ struct Shop: Sendable {
         let loop = EventLoop(name: "shop")
         defer { loop.shutDown() }
         try await loop.run { _ in
-            let store = try await PostgresConnection.connect(to: address, as: "test", on: loop)
+            let store = try await PostgresConnection.connectPatiently(to: address, as: "test", on: loop)
             defer { store.close() }
             try await store.runScript(sql)
         }
@@ -77,7 +77,7 @@ struct Shop: Sendable {
         let loop = EventLoop(name: "shop")
         defer { loop.shutDown() }
         return try await loop.run { _ in
-            let store = try await PostgresConnection.connect(to: address, as: "test", on: loop)
+            let store = try await PostgresConnection.connectPatiently(to: address, as: "test", on: loop)
             defer { store.close() }
             return try await store.execute(Statement("texts", sql)).map { $0.text("text") }
         }

@@ -17,7 +17,7 @@ struct `A gateway, HAProxy and the simulator` {
             let proxy = try await start(limits, before: behind)
             let exchange = Exchange(payloadBytes: payloadBytes, credential: .token(try behind.providerToken()))
             let outcome = try await exchange.run(to: proxy.endpoint)
-            await proxy.stop()
+            try await proxy.stop(after: 1000, linesOf: "output")
             let counted = await behind.simulator.stop()
             #expect(outcome.tally == ["accepted": 1000], "\(limits), bodies of \(payloadBytes) bytes")
             expectEachOnce(proxy.lines(of: "output").filter { $0.hasPrefix("200 ") }, of: 1000, "\(limits)")

@@ -40,6 +40,19 @@ final class ForeignServer: Sendable {
     static func start(
         _ program: ForeignProgram, on port: UInt16? = nil, _ arguments: (Site) throws -> [String]
     ) async throws -> ForeignServer {
+        var server = try launch(program, on: port, arguments)
+        // Another program may have taken the free port before the server did.
+        for _ in 0..<2 where port == nil {
+            if try await server.isListening() { return server }
+            server = try launch(program, on: port, arguments)
+        }
+        if try await server.isListening() { return server }
+        throw NeverHappened(description: "the server ended: \(server.read("errors")) \(server.read("output"))")
+    }
+
+    private static func launch(
+        _ program: ForeignProgram, on port: UInt16?, _ arguments: (Site) throws -> [String]
+    ) throws -> ForeignServer {
         let folder = FileManager.default.temporaryDirectory.appending(path: "pushq-interop-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let minder = try Minder(patience: .seconds(2))
@@ -56,10 +69,8 @@ final class ForeignServer: Sendable {
         command.input = input.fileHandleForReading.fileDescriptor
         command.output = .file(site.path("output"))
         command.errors = .file(site.path("errors"))
-        let server = ForeignServer(
+        return ForeignServer(
             site: site, minder: minder, process: try minder.start(command, endingWith: SIGTERM), input: input)
-        try await server.untilListening()
-        return server
     }
 
     private init(site: Site, minder: Minder, process: ChildProcess, input: Pipe) {
@@ -69,13 +80,12 @@ final class ForeignServer: Sendable {
         self.input = input
     }
 
-    private func untilListening() async throws {
+    /// Waits until the server listens, or has ended. Returns whether it listens.
+    private func isListening() async throws -> Bool {
         try await eventually("a server that listens", within: .seconds(20)) {
-            if let exit = process.exit {
-                throw NeverHappened(description: "the server \(exit): \(read("errors")) \(read("output"))")
-            }
-            return Loopback.isListening(at: site.port)
+            process.exit != nil || Loopback.isListening(at: site.port)
         }
+        return process.exit == nil
     }
 
     /// The endpoint at which the gateway reaches the server.

@@ -81,6 +81,7 @@ import Testing
     @Test func `say in a transaction of several statements only how long to wait for a lock`() async throws {
         try await withEmptyDatabase { _, database in
             let store = try await database.connect()
+            store.patience = .seconds(10)
             store.terms = StatementTerms(program: "p")
             try await store.transaction {
                 let row = try await store.execute(Self.settings).one()

@@ -66,6 +66,7 @@ struct `A transaction` {
         let sleep = Statement("sleep", "select pg_sleep(60)::text")
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
+            connection.patience = .seconds(10)
             // The lock timeout is four fifths of a statement's limit.
             connection.terms = StatementTerms()
             try await connection.transaction(within: .seconds(3600)) {

@@ -469,7 +469,10 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """
             insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://a.example/', 'x' from pushq.tenant;
             insert into pushq.webhook_progress (tenant_id, cursor, newest, not_before)
-              select id, 0, 1, now() - interval '30 minutes' from pushq.tenant
+              select id, 7, 9, now() - interval '3 days' from pushq.tenant;
+            insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, cursor, listed_at)
+              select q.id, 1, 1, now(), 'deactivated', c, now() - m * interval '1 minute'
+              from pushq.queue q, (values (7, 60), (8, 30), (9, 1)) l(c, m)
             """, .warning, "webhook of acme", "has reports waiting, and no worker has sent them for 30 min",
             .advice(
                 "run a worker that has the master key of its secret: docs/security.md, Another master key")),

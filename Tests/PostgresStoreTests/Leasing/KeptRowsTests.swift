@@ -136,8 +136,9 @@ import Transport
                 #expect(waiting[world.neighbours.key.jobID] == [])
                 #expect(Set(waiting.values.joined()).isSuperset(of: world.kept))
             }
-            // The shortest of several, for a machine that does other things, too.
-            #expect(times.min()! < .milliseconds(150), "\(times)")
+            // To wait 15 ms for each of the 250 devices takes almost four seconds. The shortest of several, for a
+            // machine that does other things, too.
+            #expect(times.min()! < .seconds(2), "\(times)")
             try await world.other.runScript("rollback")
             #expect(try await check.ask(world.jobs, world.queue.worker).values.allSatisfy { $0 == [] })
         }
@@ -165,7 +166,8 @@ import Transport
                 #expect(try await world.queue.worker.endJobs([end], workerID: 1).keys == [job.key])
                 if job.key.queueID == world.queue.id { times.append(begun.duration(to: .now)) }
             }
-            #expect(times.min()! < .milliseconds(200), "\(times)")
+            // The transaction stays open, so a statement that waits for it does not return at all.
+            #expect(times.min()! < .seconds(2), "\(times)")
             try await world.other.runScript("rollback")
         }
     }

@@ -141,6 +141,22 @@ import Transport
         }
     }
 
+    /// The phone may show such a push already: it does not end as one that was surely not sent.
+    @Test func `keep the doubt about an answer that was lost before`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 4)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            let other = [1: Outcome.failed(Self.unavailable), 2: .failed(Self.unavailable), 3: .failed(Self.tooMany)]
+            _ = try await queue.worker.endJobs(
+                [queue.settled(job, other: other, losses: [0, 0, 3, 1])], workerID: 1)
+            #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: QueueFixture.name) == 3)
+            let again = try await queue.claim().sorted { $0.losses < $1.losses }
+            #expect(again.map(\.deviceIDs) == [[job.deviceIDs[1]], Array(job.deviceIDs[2...])])
+            #expect(again.map(\.losses) == [0, 1])
+        }
+    }
+
     @Test func `are taken once, whoever asks how often and at the same time`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 20)

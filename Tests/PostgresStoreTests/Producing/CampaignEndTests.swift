@@ -138,8 +138,13 @@ import Transport
                 select queue_id, id, 'Etc/GMT+12' from pushq.device where token = '\\xaa'
                 """)
             try await add(#""send_by": "4 hours""#)
-            await #expect(throws: PostgresError.self) { try await add(#""send_by": "5 hours""#) }
-            await #expect(throws: PostgresError.self) { try await add(#""send_by": "4 hours""#, cron: "1 7 * * *") }
+            for (send, cron) in [("5 hours", "0 7 * * *"), ("4 hours", "1 7 * * *")] {
+                let error = await #expect(throws: PostgresError.self) {
+                    try await add(#""send_by": "\#(send)""#, cron: cron)
+                }
+                #expect(
+                    error?.description.contains("before the local time comes for") == true, "\(error as Any)")
+            }
         }
     }
 

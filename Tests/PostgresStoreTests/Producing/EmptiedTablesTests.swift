@@ -83,11 +83,27 @@ import Transport
         return "select count(c::text) from generate_series(1, \(count)) i, lateral (\(call)) c"
     }
 
+    /// Leaves the schema's empty tables without a page, and has the server know it. Vacuum without a list also takes
+    /// the catalogs that all databases share, on which it would wait for other tests.
+    private static func vacuum(_ queue: QueueFixture) async throws {
+        let tables = try await queue.texts(
+            "select oid::regclass from pg_class where relnamespace = 'pushq'::regnamespace and relkind = 'r'")
+        try await queue.run("vacuum \(tables.joined(separator: ", "))")
+        // A table that kept a page, or that was not vacuumed, would get other plans than those that are tested.
+        let others = try await queue.texts(
+            """
+            select format('%s: %s pages, %s rows', relname, relpages, reltuples)
+            from pg_class
+            where relnamespace = 'pushq'::regnamespace and relkind = 'r' and (relpages <> 0 or reltuples <> 0)
+              and relname ~ '^(device|profile|badge|job|send_key|(body|message)_[0-9]+)$'
+            """)
+        #expect(others == [])
+    }
+
     @Test(arguments: calls) func `read none of them from end to end`(call: Call) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            // Other tests may keep the disk busy.
-            try await queue.connection.runScript("vacuum", within: .seconds(60))
+            try await Self.vacuum(queue)
             try await queue.connection.runScript(
                 "begin; \(Self.script(call.before)); \(Self.script(call.sql))", within: .seconds(60))
             // A full scan for each call reads a hundred times as much.

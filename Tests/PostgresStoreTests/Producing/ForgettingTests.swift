@@ -156,4 +156,27 @@ import Testing
             #expect(kept.cancelled == [ann.key])
         }
     }
+
+    /// One of the users has been found already, and the other not yet.
+    @Test func `leaves alone what waits for another user's devices to be found`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'aa', 'ann');
+                select pushq.register_device('\(Self.name)', 'cc', 'bob');
+                select pushq.send('\(Self.name)', \(Self.alert), user_keys => array['ann', 'bob'],
+                                  run_at => now() + interval '1 hour');
+                update pushq.job j set run_at = now()
+                from pushq.message m where m.id = j.message_id and m.user_key = 'ann'
+                """)
+            let due = try await queue.claim(lane: .normal)
+            try await queue.worker.findRecipients(of: due.map(\.key), workerID: 1)
+            #expect(try await forget("aa", in: queue) == 0)
+            try await queue.run("update pushq.job set run_at = now()")
+            try await queue.worker.findRecipients(of: try await queue.claim(lane: .normal).map(\.key), workerID: 1)
+            let jobs = try await queue.claim(lane: .normal)
+            #expect(jobs.flatMap { job in job.deviceIDs.indices.map { job.token(of: $0) } } == [[0xCC]])
+        }
+    }
 }

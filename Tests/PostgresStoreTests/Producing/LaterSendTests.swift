@@ -62,6 +62,25 @@ import Testing
         }
     }
 
+    /// Also where jobs are small because the queue is slow.
+    @Test func `is one job, which can be cancelled, however many devices the user has`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+                select tenant_id, id, 0.5, 1 from pushq.queue
+                """)
+            for token in ["a1", "a2", "a3"] { try await register(token, queue) }
+            _ = try await send(queue)
+            let job = try await queue.number("select id from pushq.job")
+            let cancelled = try await queue.texts("select stopped from pushq.cancel_job('\(Self.name)', \(job))")
+            #expect(cancelled == ["1"], "the devices are not known yet")
+            let jobs = try await claimed(queue)
+            #expect(jobs.map(\.deviceIDs.count) == [3] && jobs.allSatisfy(\.isCancelled))
+        }
+    }
+
     @Test func `reaches nobody if the user has no device then, and says so`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -407,7 +407,8 @@ import Transport
                 try await pass(hours, queue)
                 let call = "select \(resume)('\(Self.name)', '\(hours)')"
                 if hours == "60 hours" {
-                    await #expect(throws: PostgresError.self) { try await queue.run(call) }
+                    let error = await #expect(throws: PostgresError.self) { try await queue.run(call) }
+                    #expect(error?.description.contains("the time to send campaign “60 hours” ended at") == true)
                 } else {
                     try await queue.run(call)
                 }

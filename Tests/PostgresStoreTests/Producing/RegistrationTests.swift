@@ -166,16 +166,20 @@ import Testing
     }
 
     @Test(arguments: [
-        "locale => 'german!'", "time_zone => 'Mars'", "app_version => 'x'", "tags => array['']", "attributes => '[]'",
-        "kind => ''",
+        ("locale => 'german!'", "is not a language tag"), ("time_zone => 'Mars'", "the time zone “Mars” is unknown"),
+        ("app_version => 'x'", "is not numbers with dots"), ("tags => array['']", "a tag has 1 to 100 bytes"),
+        ("attributes => '[]'", "the attributes are not a JSON object"), ("kind => ''", "the kind “” is unknown"),
     ])
-    func `is refused where it is wrong, though all the rest is as before`(wrong: String) async throws {
+    func `is refused where it is wrong, though all the rest is as before`(
+        wrong: String, problem: String
+    ) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             try await register("aa", Self.all, in: queue)
-            await #expect(throws: PostgresError.self) {
+            let error = await #expect(throws: PostgresError.self) {
                 try await register("aa", "\(wrong), installation => 'i1'", in: queue)
             }
+            #expect(error?.description.contains(problem) == true, "\(error as Any)")
         }
     }
 

@@ -284,8 +284,14 @@ import Transport
             #expect(
                 try await queue.number(#"select count(*) from pushq.device where token in ('\x00ff', '\x00fe')"#) == 2)
             #expect(try await queue.number("select count(*) from pushq.device") == 2)
-            for wrong in [#"array['\x00ff'::bytea]"#, "array['hello']", "'{}'"] {
-                await #expect(throws: PostgresError.self) { try await queue.run("select \(start) \(wrong))") }
+            for (wrong, problem) in [
+                (#"array['\x00ff'::bytea]"#, "(42883)"), ("array['hello']", "a character that is not hexadecimal"),
+                ("'{}'", "the list of tokens is empty"),
+            ] {
+                let error = await #expect(throws: PostgresError.self) {
+                    try await queue.run("select \(start) \(wrong))")
+                }
+                #expect(error?.description.contains(problem) == true, "\(error as Any)")
             }
         }
     }

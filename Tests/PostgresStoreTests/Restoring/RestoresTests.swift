@@ -153,6 +153,20 @@ import Transport
         }
     }
 
+    @Test func `what a paused campaign may have sent is unknown, also if it is cancelled meanwhile`() async throws {
+        try await withQueue { _, queue in
+            try await queue.fanOut(try await queue.startCampaign())
+            // Workers have put the jobs aside.
+            try await queue.run(
+                "select pushq.pause_campaign('\(Self.name)', 'k'); update pushq.job set run_at = 'infinity'")
+            try await restore(queue)
+            try await found(queue)
+            try await queue.run("select pushq.cancel_campaign('\(Self.name)', 'k')")
+            #expect(try await queue.connection.resumeRestored(QueueFixture.name, sends: false).unknown == 5)
+            expect(try await queue.claim(lane: .bulk), unknown: 5, sent: 0)
+        }
+    }
+
     @Test(arguments: [false, true])
     func `the holdout of a campaign is not counted, as it gets nothing`(hasBegun: Bool) async throws {
         try await withQueue(devices: 200) { _, queue in

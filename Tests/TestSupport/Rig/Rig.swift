@@ -317,7 +317,7 @@ package final class Rig {
 
     /// Opens another session, in which a script may leave a transaction open.
     package func session() async throws -> PostgresConnection {
-        try await .connect(to: address, as: "neighbour", on: loop)
+        try await .connectPatiently(to: address, as: "neighbour", on: loop)
     }
 
     /// Starts a campaign to all devices.

@@ -1,3 +1,4 @@
+import APNs
 import APNsSimulator
 import PostgresStore
 import QueueCore
@@ -39,8 +40,9 @@ import Transport
 
     @Test func `renews all that it holds in time, so that each is sent once, though answers are slow`() async throws {
         let count = 60_000
+        let lease = Duration.seconds(30)
         try await EngineFixture.run { configuration in
-            configuration.rules.latency = .seconds(3) ... .seconds(3)
+            configuration.rules.latency = lease...lease
             configuration.streamLimit = 2500
         } _: { _, fixture in
             try await enqueue(count, queues: 30, in: fixture)
@@ -48,9 +50,20 @@ import Transport
                 // The worker may hold all jobs at once, for longer than a lease lasts without renewals. A lease
                 // outlasts the stalls of a busy machine.
                 settings.maximumLeases = count
-                settings.lease = .seconds(9)
+                settings.lease = lease
                 settings.rescueGrace = .milliseconds(200)
+                settings.tokenAge = .seconds(3600)
+                settings.connections.responseTime = .seconds(300)
             } _: { _ in
+                try await eventually("many leases", within: .seconds(60)) {
+                    try await fixture.number("select count(*) from pushq.lease") >= 10_000
+                }
+                let earliest = "select extract(epoch from min(deadline)) from pushq.lease"
+                let first = try await fixture.number(earliest)
+                try await eventually("all to be renewed after the first would have ended", within: .seconds(200)) {
+                    try await fixture.number(earliest) >= first + Int(lease / .seconds(1))
+                }
+                await fixture.simulator.use(Rules())
                 try await eventually(
                     "the end of all", within: .seconds(200), { try await ended(in: fixture) },
                     until: { $0 >= count })

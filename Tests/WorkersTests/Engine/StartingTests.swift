@@ -26,7 +26,10 @@ import Transport
             let queue = try await fixture.makeQueue(devices: 3)
             let proxy = try await cuttingOnce(["worker_rights", "has_migration_table", "queue_names"])
             defer { proxy.close() }
-            try await fixture.withEngine(over: try proxy.address(of: fixture.database)) { _ in
+            // On a busy machine, three sessions may take longer than a worker waits.
+            try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
+                $0.startTime = .seconds(60)
+            } _: { _ in
                 try await eventually("it to start", within: .seconds(60)) { fixture.events.contains("started") }
                 try await fixture.startCampaign(queue)
                 try await fixture.waitForCampaigns(within: .seconds(60))
@@ -88,9 +91,10 @@ import Transport
             defer { proxy.close() }
             try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
                 $0.waits = .untilInReach
+                $0.startTime = .seconds(120)
             } _: { engine in
-                // After the first attempt, and not at the end of the ten seconds that the start may take.
-                try await eventually("it to say so at once", within: .seconds(5)) {
+                // After the first attempt to connect, and not at the end of the time that the start may take.
+                try await eventually("it to say so at once", within: .seconds(60)) {
                     fixture.events.contains("cannot be used, trying again")
                 }
                 #expect(await engine.snapshot().isHeldUp)
@@ -103,19 +107,21 @@ import Transport
     /// A login may be limited to three sessions, and a worker needs five. Such a worker would send pushes whose
     /// outcomes it cannot record, and the next worker would do the same.
     @Test func `sends nothing while it has no connection on which it could record that`() async throws {
-        try await Self.withEngineLackingLeases(fromStart: true) { fixture, queue, allow in
+        try await Self.withEngineLackingLeases(fromStart: true) { fixture, queue, refusals, allow in
             try await fixture.startCampaign(queue)
-            // Long enough for several claims, if there were any.
-            try await stays("nothing has arrived", for: .seconds(3)) {
-                await fixture.simulator.snapshot().arrived == 0
+            // The pauses before these attempts are long enough for several claims, if there were any.
+            let before = refusals.withLock { $0 }
+            try await eventually("five more attempts to connect", within: .seconds(90)) {
+                refusals.withLock { $0 } >= before + 5
             }
+            #expect(await fixture.simulator.snapshot().arrived == 0)
             allow()
             try await fixture.waitForCampaigns(within: .seconds(90))
         }
     }
 
     @Test func `goes on over the connection for claims when it has lost that for leases alone`() async throws {
-        try await Self.withEngineLackingLeases(fromStart: false) { fixture, queue, allow in
+        try await Self.withEngineLackingLeases(fromStart: false) { fixture, queue, _, allow in
             try await fixture.startCampaign(queue)
             try await fixture.waitForCampaigns(within: .seconds(90))
             allow()
@@ -125,19 +131,25 @@ import Transport
         }
     }
 
-    /// Runs `body` with an engine that gets no session for leases until the closure is called, and expects that the
-    /// queue's 20 devices got their push.
+    /// Runs `body` with an engine that gets no session for leases until the closure is called, and with the number of
+    /// sessions that were refused. Expects that the queue's 20 devices got their push.
     private static func withEngineLackingLeases(
         fromStart isStarting: Bool,
-        _ body: @escaping @Sendable (EngineFixture, QueueName, _ allow: @Sendable () -> Void) async throws -> Void
+        _ body:
+            @escaping @Sendable (
+                EngineFixture, QueueName, _ refusals: Locked<Int>, _ allow: @Sendable () -> Void
+            ) async throws -> Void
     ) async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 20)
-            let isRefused = Locked(isStarting)
+            let (isRefused, refusals) = (Locked(isStarting), Locked(0))
             let name = "pushq work (leases)"
             let proxy = try await DatabaseProxy { message in
-                guard message.type == nil, isRefused.withLock(\.self) else { return .pass }
-                return String(decoding: message.bytes, as: UTF8.self).contains(name) ? .cut : .pass
+                guard message.type == nil, isRefused.withLock(\.self),
+                    String(decoding: message.bytes, as: UTF8.self).contains(name)
+                else { return .pass }
+                refusals.withLock { $0 += 1 }
+                return .cut
             }
             defer { proxy.close() }
             try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
@@ -156,7 +168,7 @@ import Transport
                     await !engine.snapshot().obstacles.isEmpty
                         && (fixture.events.contains("out of reach") || fixture.events.contains("cannot be used"))
                 }
-                try await body(fixture, queue) { isRefused.withLock { $0 = false } }
+                try await body(fixture, queue, refusals) { isRefused.withLock { $0 = false } }
             }
             #expect(try await fixture.progress()["delivered"] == 20)
             #expect(await fixture.simulator.snapshot().arrived == 20)

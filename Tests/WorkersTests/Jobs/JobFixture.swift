@@ -22,7 +22,8 @@ enum JobFixture {
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
         previousWatermark: Int = 0,
         outcomes: [UInt8] = [], attempt: Int = 1, losses: Int = 0, window: Int = 100, isBroadcast: Bool = false,
-        isCancelled: Bool = false, isPaused: Bool = false, statedCount: Int? = nil, pushType: PushType = .alert,
+        isCancelled: Bool = false, isPaused: Bool = false, isElsewhere: Bool = false, statedCount: Int? = nil,
+        pushType: PushType = .alert,
         madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
         epoch: Int32 = 1, lane: Lane = .bulk, slot: Int = 0,
         sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: QuietHold] = [:],
@@ -42,6 +43,7 @@ enum JobFixture {
             outcomes: outcomes, sendWithin: sendWithin, isCancelled: isCancelled, deviceIDs: devices, madeAt: madeAt,
             tokens: RecipientTokens(of: devices, among: found, tokens))
         claim.isPaused = isPaused
+        claim.isElsewhere = isElsewhere
         claim.statedCount = statedCount
         claim.capAnswer = capAnswer
         claim.quietHolds = quietHolds

@@ -17,6 +17,16 @@ import Testing
         #expect(settled.again.map(\.delay) == [.zero] && settled.again.map(\.attempts) == [0])
     }
 
+    /// The claim did not ask for its newer token.
+    @Test func `keeps its place in a job that is paused, or that goes to another lane first`() {
+        for job in [
+            JobFixture.job(recipients: 2, inactive: [20], isPaused: true),
+            JobFixture.job(recipients: 2, inactive: [20], isElsewhere: true),
+        ] {
+            #expect(job.outcomes == [0, 0] && job.retries.isEmpty)
+        }
+    }
+
     @Test func `has an unknown outcome where it may have been sent by the older one`() {
         let job = JobFixture.job(recipients: 2, inactive: [20], previousWatermark: 2, losses: 1, successors: [20: 99])
         #expect(job.outcomes[1] == Outcome.unknown.rawValue && job.retries.isEmpty)

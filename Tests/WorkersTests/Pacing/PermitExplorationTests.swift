@@ -7,7 +7,7 @@ import Transport
 
 @testable import Workers
 
-/// Workers that send for the queues of two tenants, with the limits of PostgreSQL and a simulated clock, so that
+/// Workers that send for the queues of three tenants, with the limits of PostgreSQL and a simulated clock, so that
 /// nothing depends on the speed of the machine. Rates, the jobs of each worker, the lateness of each worker, and the
 /// time that PostgreSQL takes are random.
 private struct PermitWorld {
@@ -56,6 +56,7 @@ private struct PermitWorld {
         let isLimited: Bool
         /// The campaign with a rate of its own, which is sent beside the queue's other pushes; 0: these other pushes.
         var campaign: Int64 = 0
+        var weight = 1.0
     }
 
     private struct Worker {
@@ -80,7 +81,8 @@ private struct PermitWorld {
     private var workers: [Worker] = []
     private let seconds: Int64
 
-    /// The first tenant's rate is below what its queues would send; the second tenant's is above it.
+    /// The first tenant's rate is below what its queues would send; the second tenant's is above it. The third has
+    /// none: there each queue has the whole of its own rate, whatever the weights are.
     init(seed: UInt64, seconds: Int64, sabotage: Sabotage? = nil) {
         chance = SeededGenerator(seed: seed)
         self.sabotage = sabotage
@@ -99,11 +101,17 @@ private struct PermitWorld {
                 if let rate { add(.queue(queue.id, ofTenant: tenant), rate: rate, burst: burst) }
             }
         }
+        for (rate, weight) in [(217.3, 1.0), (19.1, 100)] {
+            let queue = Queue(id: Int32(queues.count + 1), tenant: 3, isLimited: true, weight: weight)
+            queues.append(queue)
+            add(.queue(queue.id, ofTenant: 3), rate: rate, burst: (rate / 10).rounded(.up))
+        }
         // A campaign in each queue, with a rate far below what the queue could send, and a second campaign in one
         // queue.
         for (number, queue) in (queues + [queues[5]]).enumerated() {
             let campaign = Queue(
-                id: queue.id, tenant: queue.tenant, isLimited: queue.isLimited, campaign: Int64(number + 1))
+                id: queue.id, tenant: queue.tenant, isLimited: queue.isLimited, campaign: Int64(number + 1),
+                weight: queue.weight)
             let rate = (limits[.queue(queue.id, ofTenant: queue.tenant)]?.rate ?? narrow) / 7
             add(owner(campaign), rate: max(rate, 0.1), burst: max(1, (rate / 10).rounded(.up)))
             queues.append(campaign)
@@ -130,11 +138,16 @@ private struct PermitWorld {
     /// All limits that count the pushes of a queue or campaign.
     private func owners(_ queue: Queue) -> Set<RateLimitOwner> {
         let ofQueue = queue.isLimited ? [RateLimitOwner.queue(queue.id, ofTenant: queue.tenant)] : []
-        return Set(ofQueue + [owner(queue), .tenant(queue.tenant)])
+        return Set(ofQueue + [owner(queue), .tenant(queue.tenant)]).filter { limits[$0] != nil }
     }
 
     /// Whether it belongs to the line of its tenant's queues that have no limit of their own.
     private func isPlain(_ queue: Queue) -> Bool { !queue.isLimited && queue.campaign == 0 }
+
+    /// Whether its pushes also take permits of the tenant, each by itself.
+    private func takesTenantsAlone(_ queue: Queue) -> Bool {
+        sabotage == .takesEachLimitAlone && !isPlain(queue) && limits[.tenant(queue.tenant)] != nil
+    }
 
     private func instant(_ time: Int64) -> ContinuousClock.Instant { start + .microseconds(time) }
 
@@ -166,7 +179,7 @@ private struct PermitWorld {
             guard let unsent = worker.unsent[queue], unsent > 0 else { continue }
             let owner = owner(queue)
             var count = min(unsent, worker.permits[owner]?.allowance(at: time) ?? 0)
-            if sabotage == .takesEachLimitAlone, !isPlain(queue) {
+            if takesTenantsAlone(queue) {
                 count = min(count, worker.permits[.tenant(queue.tenant)]?.allowance(at: time) ?? 0)
                 worker.permits[.tenant(queue.tenant)]?.use(count, at: time)
             }
@@ -198,15 +211,14 @@ private struct PermitWorld {
         for queue in queues {
             guard let unsent = worker.unsent[queue], unsent > 0 else { continue }
             let owners: [RateLimitOwner] =
-                sabotage == .takesEachLimitAlone && !isPlain(queue)
-                ? [owner(queue), .tenant(queue.tenant)] : [owner(queue)]
+                takesTenantsAlone(queue) ? [owner(queue), .tenant(queue.tenant)] : [owner(queue)]
             for owner in owners {
                 let known = worker.permits[owner]
                 let line = lines[owner]
                 lines[owner] = PermitPlan.Line(
                     owner: owner, unsent: unsent + (line?.unsent ?? 0),
                     permits: sabotage == .asksForAll ? 0 : known?.permitsLeft ?? 0, rate: limits[owner]!.rate,
-                    weight: 1 + (line?.weight ?? 0),
+                    weight: queue.weight + (line?.weight ?? 0),
                     nextTake: sabotage == .asksAtOnce ? start : known?.nextTake ?? start)
             }
         }

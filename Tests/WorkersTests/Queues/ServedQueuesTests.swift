@@ -159,6 +159,11 @@ private final class Dialogue {
         dialogue.answer(
             dialogue.served.beginReading(dialogue.served.readDoubted()[0]), [Dialogue.settings(isPaused: false)])
         #expect(queue.mayWork)
+        // Whoever reads the log sees why it stood still.
+        #expect(
+            dialogue.reports.map { String($0.prefix { $0 != "," }) } == [
+                "acme/com.acme.n1/sandbox is paused", "acme/com.acme.n1/sandbox resumed",
+            ])
     }
 
     @Test func `does not bring back a queue that is gone with what a reading saw before`() {
