@@ -4,7 +4,8 @@
 -- years, so each branch reads no more than `budget` rows from an index, for each queue or for all, and only one branch
 -- runs. With `matching`, those whose keys contain it, and with `in_state`, those in that state: both search the latest
 -- 10,000. `too_many_bad` says in words that a campaign has ended with more bad answers than it allows. Of `cancelled`,
--- `in_no_job` recipients of a list were in no job yet, and so in no share.
+-- `in_no_job` recipients of a list were in no job yet, and so in no share. Of `failed`, `failed_in_jobs` are in jobs that
+-- have not ended yet: they cannot be retried before.
 create or replace function pushq.show_campaigns(
   queue text, key text, most bigint, matching text default null, in_state text default null
 )
@@ -14,7 +15,7 @@ returns table (tenant text, app text, environment text, campaign_key text, campa
                fanned_out_at timestamptz, cut_short boolean, max_rate float8, stop_at_errors float8,
                paused_reason text, filter text, local_time text, next_wave_at timestamptz, left_out bigint,
                held_out bigint, in_quiet_hours bigint, released_at timestamptz, too_many_bad text,
-               in_no_job bigint, starts_at timestamptz)
+               in_no_job bigint, starts_at timestamptz, failed_in_jobs bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -38,7 +39,9 @@ begin
          w.left_out, w.held_out, h.recipients, h.released_at,
          case when c.state = 'finished' and c.stop_at_errors is not null then (
            select pushq.too_many_bad(x) from pushq.campaign x where x.queue_id = k.queue_id and x.id = k.id) end,
-         w.not_made, c.starts_at
+         w.not_made, c.starts_at,
+         c.failed - (
+           select sum(t.failed)::bigint from pushq.campaign_tally t where t.queue_id = k.queue_id and t.campaign_id = k.id)
   from (
     (select queue_id, id
      from pushq.campaign
@@ -87,11 +90,22 @@ declare
 begin
   return query
   select b.outcome, count(*)
-  from pushq.result r
+  from (
+    select r.outcomes, r.retried_at
+    from pushq.result r
+    where r.queue_id = ids[1] and r.root_id = root and r.rejected + r.failed + r.suppressed > 0
+    union all
+    -- The counts include the outcomes in jobs that have not ended (views/campaign_progress.sql).
+    select j.outcomes, null
+    from pushq.job j
+    where j.queue_id = ids[1] and j.root_id = root and j.outcomes is not null
+    union all
+    select l.outcomes, null
+    from pushq.lease l
+    where l.queue_id = ids[1] and l.root_id = root and btrim(l.outcomes, E'\\x00') <> '') r
   cross join lateral generate_series(0, octet_length(r.outcomes) - 1) i
   cross join lateral get_byte(r.outcomes, i) b(outcome)
-  where r.queue_id = ids[1] and r.root_id = root and r.rejected + r.failed + r.suppressed > 0
-    and (b.outcome between first and case when r.retried_at is null then last_failure else last_rejection end
+  where (b.outcome between first and case when r.retried_at is null then last_failure else last_rejection end
          or b.outcome between first_unfit and last_unfit)
   group by 1;
 end $$;

@@ -19,8 +19,9 @@ extension Statement {
         "collation_version",
         #"""
         select d.datname::text as database, d.datcollversion as recorded, a.version as actual,
-               format('reindex schema pushq; alter database %I refresh collation version;', d.datname)
-                 || '  -- while no worker runs and nobody sends' as remedy
+               format(
+                 'reindex schema pushq;  -- while no worker runs and nobody sends%salter database %I refresh '
+                   || 'collation version;', chr(10), d.datname) as remedy
         from pg_database d
         cross join lateral pg_database_collation_actual_version(d.oid) as a(version)
         where d.datname = current_database() and d.datcollversion <> a.version and to_regnamespace('pushq') is not null

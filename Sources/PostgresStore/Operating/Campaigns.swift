@@ -9,7 +9,8 @@ extension Statement {
         select tenant, app, environment, campaign_key as key, campaign_id, state, total, waiting, delivered, rejected,
                failed, suppressed, expired, cancelled, unknown, retried, finished, created_at, fanned_out_at, cut_short,
                max_rate, stop_at_errors, paused_reason, filter, nullif(local_time, '') as local_time, next_wave_at,
-               left_out, held_out, in_quiet_hours, released_at, too_many_bad, in_no_job, starts_at
+               left_out, held_out, in_quiet_hours, released_at, too_many_bad, in_no_job, starts_at,
+               failed_in_jobs
         from pushq.show_campaigns($queue, $key, $limit, $matching, $state)
         """#)
 
@@ -83,6 +84,8 @@ package struct CampaignSummary: Sendable {
 
     /// Of the cancelled recipients, those of a list that were in no job yet, and so in no share.
     package let inNoJob: Int
+    /// Of the failed recipients, those in jobs that have not ended yet: they cannot be retried before.
+    package let failedInJobs: Int
 
     package var isCancelled: Bool { state == "cancelled" }
     /// How many recipients a cancelled campaign did not send to, in words.
@@ -190,6 +193,6 @@ extension CampaignSummary {
             localTime: row.optionalText("local_time"), nextWaveAt: row.optionalTime("next_wave_at"),
             leftOut: row.count("left_out"), heldOut: row.count("held_out"),
             inQuietHours: row.count("in_quiet_hours"), releasedAt: row.optionalTime("released_at"),
-            inNoJob: row.count("in_no_job"))
+            inNoJob: row.count("in_no_job"), failedInJobs: row.count("failed_in_jobs"))
     }
 }

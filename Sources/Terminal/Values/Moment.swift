@@ -9,9 +9,13 @@ package struct Moment: ArgumentValue, Equatable, Sendable {
 
     package static func parse(_ text: String) throws(InvalidValue) -> Moment {
         guard let date = try? Date(text, strategy: .iso8601) else { throw InvalidValue(Messages.notATime) }
-        guard isInTheCalendar(text) else { throw InvalidValue(Messages.noSuchTime) }
+        // Of later years, not all can be stored.
+        guard isInTheCalendar(text), date < endOfTime else { throw InvalidValue(Messages.noSuchTime) }
         return Moment(date: date)
     }
+
+    /// The beginning of the year 10000.
+    private static let endOfTime = Date(timeIntervalSince1970: 253_402_300_800)
 
     /// Whether the day and the time of day at the beginning of `text` exist. Foundation carries a field that is too
     /// large over: it reads the 30th of February as the 2nd of March.

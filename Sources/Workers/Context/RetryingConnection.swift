@@ -38,6 +38,9 @@ final class RetryingConnection {
 
     /// How long to wait for a connection, unless the caller passes another limit.
     static let patience = Duration.seconds(5)
+    /// The pause before a statement is repeated that was not answered in time. What else uses the connection comes
+    /// first: a lock on a table that only this statement needs must not keep leases from being renewed.
+    static let restAfterSilence = Duration.milliseconds(500)
 
     /// Whether there is an open connection at this moment.
     var isOpen: Bool { reconnecting.isOpen || substitute?.isOpen == true }
@@ -113,7 +116,8 @@ final class RetryingConnection {
                 }
                 attempt += 1
                 note(error, call)
-                await Signal(loop: loop).wait(atMost: Backoff.store.delay(afterAttempt: attempt, using: &generator))
+                let pause = Backoff.store.delay(afterAttempt: attempt, using: &generator)
+                await Signal(loop: loop).wait(atMost: error.isUnanswered ? max(pause, Self.restAfterSilence) : pause)
             } catch {
                 note(error, call)
                 if let error = error as? PostgresError { refused(error) }

@@ -79,10 +79,13 @@ final class HeldJob {
     var isQueued = false
     /// Whether the settler is ending the job or giving it back.
     var isSettling = false
+    /// How many rounds of flushes and renewals have begun meanwhile.
+    var roundsSettling = 0
     /// Since when another transaction has kept the job from being written, and whether that was reported.
     var lockedSince: ContinuousClock.Instant?
     var isLockReported = false
-    /// Whether the job was kept because PostgreSQL refused its end, or those of others; how often PostgreSQL has
+    /// Whether the job was kept because PostgreSQL refused its end or those of others, or another transaction prevented
+    /// it; how often PostgreSQL has
     /// refused to write it alone; and how many statements it had taken when the job was not to blame: see
     /// ``RefusedJobs``.
     var isKeptBack = false

@@ -35,8 +35,10 @@ final class Rescuer {
         signal.raise()
     }
 
-    /// Looks for expired leases until ``stop()``.
+    /// Looks for expired leases until ``stop()``. A worker that starts does not know whether PostgreSQL was away until a
+    /// moment ago.
     func run() async {
+        holdOff()
         while !isStopping {
             await signal.wait(atMost: Self.interval)
             guard !isStopping, ContinuousClock.now >= holdUntil else { continue }

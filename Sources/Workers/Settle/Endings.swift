@@ -258,6 +258,7 @@ struct Endings {
     private mutating func noteLocked(_ job: HeldJob, in result: inout Result, now: ContinuousClock.Instant) {
         if locked.isEmpty { triesLockedAt = now + Self.lockedPause }
         locked.append(job)
+        job.isKeptBack = true
         let since = job.lockedSince ?? now
         job.lockedSince = since
         guard now >= since + Self.longestLocked, !job.isLockReported else { return }

@@ -145,6 +145,7 @@ struct Renewals {
         var (heldUp, heldUpAlone): ([HeldJob], [HeldJob]) = ([], [])
         var quiet: [HeldJob] = []
         for job in held where job.closing != .lost {
+            if job.isSettling { job.roundsSettling += 1 }
             if !job.isSettling, job.isToHandOver(now: now) {
                 let nextTry = refusedHandOvers[job.claim.key]
                 if nextTry.map({ now >= $0 }) ?? true {
@@ -338,7 +339,13 @@ struct Renewals {
 }
 
 extension HeldJob {
+    /// After this many rounds, the end of a job has taken unusually long.
+    private static let longSettling = 20
+
     /// Whether what is known of the job may be written to its lease. A job that is being ended writes that with its
-    /// end, unless PostgreSQL refuses the end: then the next holder of the job must know it if this worker is lost.
-    fileprivate var mayBeFlushed: Bool { (!isSettling || isKeptBack) && !isHandOverInDoubt }
+    /// end, unless PostgreSQL refuses the end, another transaction prevents it, or other ends come first for long: then
+    /// the next holder of the job must know it if this worker is lost.
+    fileprivate var mayBeFlushed: Bool {
+        (!isSettling || isKeptBack || roundsSettling > Self.longSettling) && !isHandOverInDoubt
+    }
 }

@@ -31,10 +31,11 @@ final class Settler {
     private let mayHaveWork: Signal
     private let endingSignal: Signal
     private let flushSignal: Signal
+    private let pauseSignal: Signal
     private var settlement: Settlement
     private var generator = SystemRandomNumberGenerator()
-    /// The delay of statements that end jobs. A job that another transaction locks is not meant: the statement is
-    /// answered.
+    /// The delay of statements that end jobs. A job whose lease another transaction locks is not meant: the statement is
+    /// answered. One that a lock on a table prevents is not.
     private(set) var answerDelay = AnswerDelay()
     /// Whether it was reported that PostgreSQL refuses ends, and not yet that this is over.
     private var hasReportedPrevention = false
@@ -70,6 +71,7 @@ final class Settler {
         settlement = Settlement(settings, jobs: jobs, now: .now)
         endingSignal = Signal(loop: context.loop)
         flushSignal = Signal(loop: context.loop)
+        pauseSignal = Signal(loop: context.loop)
     }
 
     /// Takes a job that is through: every recipient has an outcome or the job was closed, and nothing is in flight.
@@ -127,10 +129,15 @@ final class Settler {
             case .write(let batch):
                 answerDelay.noteAsked()
                 let answer = await write(batch)
-                if case .unanswered = answer {} else { answerDelay.noteAnswered() }
+                switch answer {
+                case .unanswered, .contended: break
+                case .written, .refused, .prevented, .givenUp: answerDelay.noteAnswered()
+                }
                 count(answer, to: batch)
                 follow(settlement.note(answer, to: batch, now: .now))
                 reportPrevention()
+                // Renewals use the same connection, and would wait behind the next end for as long as this one took.
+                if case .unanswered = answer { await pauseSignal.wait(atMost: RetryingConnection.restAfterSilence) }
             }
         }
     }

@@ -224,32 +224,36 @@ enum CampaignCommands {
                 let lost = failures.lost > 0 ? "; \(failures.lost) more are no longer kept" : ""
                 try confirmation.ask(console, "sends again to \(failed) of campaign \(key)\(lost)")
             }
-            let (count, heldUp, lost) = try await named.database.session { store in
+            let (count, heldUp, now, lost) = try await named.database.session { store in
                 let count = try await store.retryFailed(ofCampaign: key, inQueue: queue)
                 // Asked anew: somebody else may have sent again to those that had failed before.
                 let now = try await store.campaign(key, ofQueue: queue) ?? campaign
                 return (
-                    count, try await store.heldUp(count > 0 ? [campaign.id] : [], inQueue: queue),
+                    count, try await store.heldUp(count > 0 ? [campaign.id] : [], inQueue: queue), now,
                     try await Self.failures(of: now, store).lost
                 )
             }
             if lost > 0 {
                 console.remark("not sent again: \(NumberText.counted(lost, "failed recipient")), no longer kept")
             }
+            if now.failedInJobs > 0 {
+                let failed = NumberText.counted(now.failedInJobs, "failed recipient")
+                console.remark("not sent again: \(failed) in jobs that have not ended; repeat this when they have")
+            }
             console.show(
                 [("queue", .text("\(queue)")), ("campaign", .text(key)), ("sent_again", .count(count))]
                     + JobRetryCommand.facts(heldUp: heldUp))
         }
 
-        /// How many of a campaign's failed recipients can be sent to again, and how many are no longer kept. Those that
-        /// fail while this looks count as kept.
+        /// How many of a campaign's failed recipients in ended jobs can be sent to again, and how many are no longer
+        /// kept. Those that fail while this looks count as kept.
         private static func failures(
             of campaign: CampaignSummary, _ store: PostgresConnection
         ) async throws -> (kept: Int, lost: Int) {
             var jobs = JobFilter()
             jobs.campaign = campaign.key
             let kept = try await store.retryFailedJobs(ofQueue: campaign.queue, jobs, counts: true).recipients
-            return (kept, max(0, campaign.tally.failed - kept))
+            return (kept, max(0, campaign.tally.failed - campaign.failedInJobs - kept))
         }
     }
 }

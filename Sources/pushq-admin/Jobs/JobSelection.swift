@@ -32,6 +32,7 @@ struct JobSelection: ParameterGroup {
             guard !isFiltered else {
                 throw UsageError("JOB cannot be used together with --campaign, --reason, --since and --until")
             }
+            guard job > 0, job < Int.max else { throw UsageError("JOB: there is no job \(job)") }
             return .one(Int64(job))
         }
         guard isFiltered else {

@@ -13,11 +13,15 @@ struct ShareOptions: ParameterGroup {
     /// Whether a variant is read from standard input.
     var readsStandardInput: Bool { variant.contains { $0.file.path == "-" } }
 
-    /// - Throws: ``UsageError`` if two variants have the same name, or no device is left for the payload.
+    /// - Throws: ``UsageError`` if two variants have the same name or are standard input, or no device is left for the
+    ///   payload.
     func check() throws(UsageError) {
         let names = variant.map(\.name)
         if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
             throw UsageError("--variant: two variants are called \(twice)")
+        }
+        guard variant.count(where: { $0.file.path == "-" }) < 2 else {
+            throw UsageError("only one --variant can be standard input")
         }
         let taken = variant.reduce(holdout?.fraction ?? 0) { $0 + $1.share.fraction }
         guard taken < 0.999_999_999 else {

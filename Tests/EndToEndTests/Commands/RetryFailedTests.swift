@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import TestSupport
 import Testing
 
@@ -34,6 +35,29 @@ import Testing
             let again = try await shop.admin("campaign", "retry-failed", Shop.queue, "sale", "--yes", "--json")
             #expect(again.output.contains(#""sent_again":0"#), "\(again.output)")
             #expect(!again.output.contains("held_up"), "nothing waits for this command: \(again.output)")
+        }
+    }
+
+    /// A worker has given the job back, because the campaign was paused.
+    @Test func `says that those wait whose jobs have not ended, and not that they are lost`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(
+                """
+                \(Destruction.failedCampaign); \(Self.pause);
+                select pushq.register_device('\(Shop.queue)', 'cd');
+                select pushq.make_jobs(c.queue_id, c.id, c.message_id, array[d.id], \(Lane.bulk.rawValue), 'infinity',
+                                       now() + interval '1 hour', false, campaign => c.id)
+                from pushq.campaign c, pushq.device d where d.token = '\\xcd';
+                update pushq.job set outcomes = '\\x80';
+                update pushq.fan_out set made = 2
+                """)
+            let before = try await shop.admin("campaign", "show", Shop.queue, "sale")
+            #expect(before.output.contains(/failed +2\n/), "\(before.output)")
+            let ended = try await shop.admin("campaign", "retry-failed", Shop.queue, "sale", "--yes")
+            #expect(ended.output.contains(/sent again +1\n/), "\(ended.output)")
+            #expect(!ended.errors.contains("no longer kept"), "\(ended.errors)")
+            let words = "not sent again: 1 failed recipient in jobs that have not ended; repeat this when they have"
+            #expect(ended.errors.contains(words), "\(ended.errors)")
         }
     }
 

@@ -70,9 +70,8 @@ import Transport
             let findings = try await check.findings(in: looking)
             #expect(findings.map(\.severity) == [.error] && findings.map(\.subject) == ["database \(database.name)"])
             let remedy = try #require(findings.first?.remedy.text)
-            for statement in remedy.prefix(while: { $0 != "-" }).split(separator: "; ") {
-                try await looking.runScript(String(statement))
-            }
+            // Each line alone, as with `psql -c`.
+            for line in remedy.split(separator: "\n") { try await looking.runScript(String(line)) }
             #expect(try await check.findings(in: looking) == [])
         }
     }

@@ -46,6 +46,29 @@ import Transport
         }
     }
 
+    @Test func `begins no sooner after the start, when PostgreSQL may have been away until a moment ago`() async throws {
+        let lease = Duration.seconds(6)
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.connection.runScript(
+                """
+                select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', tokens => array[repeat('ab', 32)],
+                                  run_at => now() + interval '1 hour');
+                \(Self.orphan)
+                """)
+            let begun = ContinuousClock.now
+            try await fixture.withEngine {
+                $0.lease = lease
+                $0.rescueGrace = .milliseconds(100)
+            } _: { _ in
+                try await eventually("the lease is rescued", within: .seconds(60)) {
+                    try await fixture.number("select count(*) from pushq.job where losses = 1") == 1
+                }
+                #expect(begun.duration(to: .now) >= lease * 2 / 3)
+            }
+        }
+    }
+
     @Test func `goes on until none is left, however many a worker held`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue()

@@ -131,6 +131,32 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(dialogue.ending()?.jobs.count == 5)
     }
 
+    /// If this worker is lost, the next holder of the jobs sends to nobody again.
+    @Test func `has what is known written to the leases meanwhile, where other transactions prevent it`() throws {
+        let dialogue = Dialogue()
+        _ = dialogue.holdDelivered(2)
+        let batch = try #require(dialogue.endingSoon())
+        let (first, second) = (batch.jobs[0].claim.key, batch.jobs[1].claim.key)
+        _ = dialogue.answer(
+            .written(WrittenLeases(keys: [], locked: [first, second]), isRepeated: false), to: batch)
+        let flushed = dialogue.round().first { $0.batch.watermarks != nil }
+        #expect(flushed?.batch.keys == [first, second])
+        #expect(flushed?.batch.progress.map(\.outcomes) == [[Outcome.delivered.rawValue], [Outcome.delivered.rawValue]])
+    }
+
+    @Test func `has what is known written to the leases meanwhile, where it takes long`() throws {
+        let dialogue = Dialogue()
+        _ = dialogue.holdDelivered(Endings.maximumJobs + 5)
+        let batch = try #require(dialogue.ending())
+        #expect(batch.jobs.count == Endings.maximumJobs)
+        let isFlushed = (0..<30).map { _ in
+            dialogue.pass(.milliseconds(100))
+            return dialogue.round().contains { $0.batch.watermarks != nil }
+        }
+        #expect(!isFlushed[..<15].contains(true), "usually, the end alone writes it")
+        #expect(isFlushed.count { $0 } >= 1)
+    }
+
     @Test func `keeps one job that PostgreSQL refuses and does not set aside, and writes all others`() {
         let dialogue = Dialogue()
         let poison = dialogue.holdDelivered(100)[37].claim.key
