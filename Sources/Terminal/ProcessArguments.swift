@@ -47,7 +47,8 @@ package enum ConnectionPassword {
 
     private static func inAuthority(of word: [UInt8]) -> Range<Int> {
         guard let scheme = word.firstRange(of: Array("://".utf8)) else { return 0..<0 }
-        let authority = word[scheme.upperBound...].prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
+        // libpq takes a question mark for a part of the password.
+        let authority = word[scheme.upperBound...].prefix { $0 != UInt8(ascii: "/") }
         guard let at = authority.lastIndex(of: UInt8(ascii: "@")),
             let colon = authority[..<at].firstIndex(of: UInt8(ascii: ":"))
         else { return 0..<0 }
@@ -64,9 +65,23 @@ package enum ConnectionPassword {
         let rest = word[key.upperBound...].drop { $0 == space }
         guard rest.first == UInt8(ascii: "=") else { return 0..<0 }
         let value = rest.dropFirst().drop { $0 == space }
-        if value.first == UInt8(ascii: "'") { return quoted(value) }
-        let plain = value.prefix { $0 != UInt8(ascii: "&") && $0 != space }
-        return plain.startIndex..<plain.endIndex
+        if isURL(word) {
+            let plain = value.prefix { $0 != UInt8(ascii: "&") }
+            return plain.startIndex..<plain.endIndex
+        }
+        return value.first == UInt8(ascii: "'") ? quoted(value) : unquoted(value)
+    }
+
+    private static func isURL(_ word: [UInt8]) -> Bool {
+        ["postgres://", "postgresql://"].contains { word.firstRange(of: Array($0.utf8)) != nil }
+    }
+
+    /// Returns the range of a value up to the next blank. In it, a backslash escapes a blank.
+    private static func unquoted(_ value: ArraySlice<UInt8>) -> Range<Int> {
+        let blanks: [UInt8] = [9, 10, 11, 12, 13, 32]
+        var end = value.startIndex
+        while end < value.endIndex, !blanks.contains(value[end]) { end += value[end] == UInt8(ascii: "\\") ? 2 : 1 }
+        return value.startIndex..<min(end, value.endIndex)
     }
 
     /// Returns the range of a value between quotation marks. In it, a backslash escapes a quotation mark.

@@ -64,7 +64,8 @@ import Testing
     @Test func `ends with words that a released program says, too`() throws {
         for file in try repository.files(in: "Sources", endings: [".swift"]) {
             for line in file.code {
-                let isMute = line.text.contains("preconditionFailure(")
+                let isMute =
+                    line.text.contains("preconditionFailure(")
                     || line.text.contains("precondition(") && line.text.contains(#"\("#)
                 #expect(!isMute, "\(file.path):\(line.number): use fatalError, or the message is lost")
             }

@@ -14,6 +14,7 @@ declare
   wrong   text;
   version record;
   read    record;
+  braces  bigint;
 begin
   payload := given;
   if json_typeof(given) = 'object' and given -> 'aps' is null and given -> 'languages' is not null then
@@ -69,6 +70,13 @@ begin
       raise exception using errcode = 'PQ400',
         message = pushq.of_language(version.language)
           || format('the payload has %s bytes with its placeholders: use at most 16384', octet_length(version.text));
+    end if;
+    -- Each costs a pass over the rest of the text.
+    braces := (length(version.text) - length(replace(version.text, '{{', ''))) / 2;
+    if braces > 100 then
+      raise exception using errcode = 'PQ400',
+        message = pushq.of_language(version.language)
+          || format('the payload has {{ in %s places: use at most 100', braces);
     end if;
     select * into read from pushq.read_placeholders(version.text);
     if read.problem is not null then

@@ -1,8 +1,8 @@
 -- The kind of an outcome byte, as `Outcome.kind` (QueueCore/Outcome/Outcome.swift) has it: a test compares the two for
 -- all bytes. Null for a byte that no version of pushq writes. The planner inlines it.
 create or replace function pushq.outcome_kind(outcome int) returns text
-language sql immutable parallel safe as $$
-  select case
+language sql immutable parallel safe
+return case
     when outcome = 0 then 'waiting'
     when outcome = 1 then 'delivered'
     when outcome = 2 or outcome between 6 and 9 then 'suppressed'
@@ -13,15 +13,15 @@ language sql immutable parallel safe as $$
     when outcome between 128 and 191 then 'failed'
     -- GivenBack and QuietHours.
     when outcome in (229, 240) then 'postponed'
-    when outcome between 192 and 255 then 'retried' end
-$$;
+    when outcome between 192 and 255 then 'retried' end;
 
 -- How many recipients of a job have each final outcome. `ended` are all to whom it sends no more, also those that
 -- continue in another job. Zeros if nothing is known of any recipient.
 create or replace function pushq.outcome_counts(outcomes bytea)
 returns table (ended bigint, delivered bigint, rejected bigint, failed bigint, suppressed bigint, expired bigint,
                cancelled bigint, unknown bigint)
-language sql immutable parallel safe as $$
+language sql immutable parallel safe
+begin atomic
   select count(*) filter (where k.kind <> 'waiting'),
          count(*) filter (where k.kind = 'delivered'),
          count(*) filter (where k.kind = 'rejected'),
@@ -31,8 +31,8 @@ language sql immutable parallel safe as $$
          count(*) filter (where k.kind = 'cancelled'),
          count(*) filter (where k.kind = 'unknown')
   from generate_series(0, octet_length(outcomes) - 1) n
-  cross join lateral (select pushq.outcome_kind(get_byte(outcomes, n)) as kind) k
-$$;
+  cross join lateral (select pushq.outcome_kind(get_byte(outcomes, n)) as kind) k;
+end;
 
 -- The recipients of a held job, without those that continue in another job, which has them, too.
 create or replace function pushq.held_recipients(recipient_count int, outcomes bytea) returns bigint

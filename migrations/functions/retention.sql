@@ -1,9 +1,10 @@
 -- Deleting one tenant's rows from days that other tenants keep, and moving waiting jobs out of days that are dropped.
 
--- The number of days for which partitions are kept: the maximum over all tenants, and at least the default.
+-- The number of days for which partitions are kept: the maximum over all tenants, and at least the default and one day.
+-- So nobody with a worker's rights can delete what is newer.
 create or replace function pushq.longest_retention(inout keep int, inout keep_feedback int)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-  select greatest($1, max(t.history_days)), greatest($2, max(t.feedback_days))
+  select greatest($1, 1, max(t.history_days)), greatest($2, 1, max(t.feedback_days))
   from (
     select history_days, feedback_days from pushq.tenant
     union all
@@ -225,7 +226,7 @@ declare
          and not exists (select from pushq.lease l where l.queue_id = r.queue_id and l.job_id = r.id)'
     when 'send_key' then 'true' end;
   age  text := case from_table when 'cancelled' then 'greatest(coalesce(t.key_days, $1), t.history_days)'
-                               else 'coalesce(t.key_days, $1)' end;
+                               else 'coalesce(t.key_days, greatest($1, 1))' end;
   gone bigint;
 begin
   if over is null then
@@ -275,7 +276,7 @@ begin
        order by r.%2$I
        limit $2
        for update of r skip locked))', from_table, age, over)
-  using case from_table when 'stuck_job' then 0 else days end, step;
+  using case from_table when 'stuck_job' then 0 else greatest(days, 1) end, step;
   get diagnostics gone = row_count;
   return gone;
 end $$;

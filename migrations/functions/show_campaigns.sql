@@ -4,8 +4,8 @@
 -- years, so each branch reads no more than `budget` rows from an index, for each queue or for all, and only one branch
 -- runs. With `matching`, those whose keys contain it, and with `in_state`, those in that state: both search the latest
 -- 10,000. `too_many_bad` says in words that a campaign has ended with more bad answers than it allows. Of `cancelled`,
--- `in_no_job` recipients of a list were in no job yet, and so in no share. Of `failed`, `failed_in_jobs` are in jobs that
--- have not ended yet: they cannot be retried before.
+-- `in_no_job` recipients of a list were in no job yet, and so in no share. Of `failed`, `failed_in_jobs` are in jobs
+-- that have not ended yet: they cannot be retried before.
 create or replace function pushq.show_campaigns(
   queue text, key text, most bigint, matching text default null, in_state text default null
 )
@@ -41,7 +41,9 @@ begin
            select pushq.too_many_bad(x) from pushq.campaign x where x.queue_id = k.queue_id and x.id = k.id) end,
          w.not_made, c.starts_at,
          c.failed - (
-           select sum(t.failed)::bigint from pushq.campaign_tally t where t.queue_id = k.queue_id and t.campaign_id = k.id)
+           select sum(t.failed)::bigint
+           from pushq.campaign_tally t
+           where t.queue_id = k.queue_id and t.campaign_id = k.id)
   from (
     (select queue_id, id
      from pushq.campaign

@@ -83,10 +83,10 @@ package final class Dashboard {
         // The server leaves out the body of an answer to HEAD (RFC 9110 §9.3.2).
         let method = request.head.method == "HEAD" ? "GET" : request.head.method
         switch (method, path) {
-        case ("POST", "/api/sign-in"): return reply(try signIn(DashboardRequest(request)))
+        case ("POST", "/api/sign-in"): return reply(try signIn(DashboardRequest(request), request.head))
         case ("POST", "/api/sign-out"):
             access.signOut(request.head)
-            return reply(Response(["signed_in": false], cookie: DashboardAccess.setCookie(nil)))
+            return reply(Response(["signed_in": false], cookie: DashboardAccess.setCookie(nil, for: request.head)))
         case ("GET", "/api/me"):
             return reply(Response(me(access.session(of: request.head, now: .now))))
         case ("POST", "/api/order"):
@@ -123,10 +123,10 @@ package final class Dashboard {
         return session
     }
 
-    private func signIn(_ request: DashboardRequest) throws -> Response {
+    private func signIn(_ request: DashboardRequest, _ head: RequestHead) throws -> Response {
         let name = String((request.name ?? "").printable(upTo: 40))
         let (session, secret) = try access.signIn(token: request.token ?? "", name: name, now: .now)
-        return Response(me(session), cookie: DashboardAccess.setCookie(secret))
+        return Response(me(session), cookie: DashboardAccess.setCookie(secret, for: head))
     }
 
     private func me(_ session: DashboardAccess.Session?) -> JSON {

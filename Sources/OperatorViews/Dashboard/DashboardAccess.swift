@@ -160,17 +160,25 @@ package struct DashboardAccess: Sendable {
 
     // MARK: The cookie
 
-    private static let cookieName = "pushq_session"
+    /// The name has the port as the browser knows it: a browser gives all ports of a host the same cookies (RFC 6265
+    /// §8.5), and signing in to one dashboard must not sign anybody out of another.
+    private static func cookieName(for head: RequestHead) -> String {
+        let host = head.values(of: "host").first ?? ""
+        guard let colon = host.lastIndex(of: ":"), !host.hasSuffix("]") else { return "pushq_session" }
+        return "pushq_session_" + host[host.index(after: colon)...].filter { $0.isASCII && $0.isNumber }
+    }
 
     /// The value of `Set-Cookie` that sets the session's secret, or deletes the cookie if there is none.
-    package static func setCookie(_ secret: String?) -> String {
-        "\(cookieName)=\(secret ?? ""); Path=/; HttpOnly; SameSite=Strict; Max-Age=\(secret == nil ? 0 : sessionSeconds)"
+    package static func setCookie(_ secret: String?, for head: RequestHead) -> String {
+        "\(cookieName(for: head))=\(secret ?? ""); Path=/; HttpOnly; SameSite=Strict; "
+            + "Max-Age=\(secret == nil ? 0 : sessionSeconds)"
     }
 
     private static func cookie(of head: RequestHead) -> String? {
+        let name = cookieName(for: head)
         for pair in head.values(of: "cookie").flatMap({ $0.split(separator: ";") }) {
             let parts = pair.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " } }
-            if parts.count == 2, parts[0] == cookieName { return parts[1] }
+            if parts.count == 2, parts[0] == name { return parts[1] }
         }
         return nil
     }

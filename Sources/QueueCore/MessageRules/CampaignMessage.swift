@@ -8,6 +8,8 @@ package struct CampaignMessage {
     private static let maximumAttributes = 20
     /// The maximum length of a payload with placeholders, in bytes.
     private static let maximumTemplateBytes = 16384
+    /// The maximum number of placeholders in a payload, and of braces that stand for themselves.
+    private static let maximumBraces = 100
 
     /// The payload in one language.
     package struct Version {
@@ -139,6 +141,12 @@ extension CampaignMessage {
                 throw Refusal(
                     version.label + "the payload has \(bytes.count) bytes with its placeholders",
                     "use at most \(maximumTemplateBytes)", at: version.offset)
+            }
+            let braces = version.payload.ranges(of: "{{").count
+            guard braces <= maximumBraces else {
+                throw Refusal(
+                    version.label + "the payload has {{ in \(braces) places", "use at most \(maximumBraces)",
+                    at: version.offset)
             }
         }
         guard attributes.count <= maximumAttributes else {

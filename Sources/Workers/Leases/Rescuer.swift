@@ -35,8 +35,8 @@ final class Rescuer {
         signal.raise()
     }
 
-    /// Looks for expired leases until ``stop()``. A worker that starts does not know whether PostgreSQL was away until a
-    /// moment ago.
+    /// Looks for expired leases until ``stop()``. A worker that starts does not know whether PostgreSQL was away until
+    /// a moment ago.
     func run() async {
         holdOff()
         while !isStopping {

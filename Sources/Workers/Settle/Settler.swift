@@ -34,8 +34,8 @@ final class Settler {
     private let pauseSignal: Signal
     private var settlement: Settlement
     private var generator = SystemRandomNumberGenerator()
-    /// The delay of statements that end jobs. A job whose lease another transaction locks is not meant: the statement is
-    /// answered. One that a lock on a table prevents is not.
+    /// The delay of statements that end jobs. A job whose lease another transaction locks is not meant: the statement
+    /// is answered. One that a lock on a table prevents is not.
     private(set) var answerDelay = AnswerDelay()
     /// Whether it was reported that PostgreSQL refuses ends, and not yet that this is over.
     private var hasReportedPrevention = false

@@ -45,7 +45,8 @@ import Testing
             (["Sec-Fetch-Site: cross-site", "Origin: http://localhost:9465", json], 403),
             (["Origin: http://localhost:9465", json], nil), (["Origin: https://LOCALHOST:9465", json], nil),
             (["Origin: http://localhost:9466", json], 403), (["Origin: null", json], 403),
-            (["Origin: http://evil.example.com", json], 403), ([json], nil), (["Cookie: pushq_session=x", json], 403),
+            (["Origin: http://evil.example.com", json], 403), ([json], nil),
+            (["Cookie: pushq_session_9465=x", json], 403),
             (["Sec-Fetch-Site: same-origin"], 415), (["Sec-Fetch-Site: same-origin", "Content-Type: text/plain"], 415),
             (["Content-Type: application/json; charset=utf-8"], nil),
         ] as [([String], Int?)])
@@ -110,9 +111,26 @@ import Testing
         #expect(try access.signIn(token: Self.readToken, name: "", now: now).session.right == .read)
     }
 
-    @Test func `is kept in a cookie that no other page and no script gets`() {
+    @Test func `is kept in a cookie that no other page and no script gets`() throws {
+        let request = try head("GET", "/", "Host: localhost")
         #expect(
-            DashboardAccess.setCookie("x") == "pushq_session=x; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200")
-        #expect(DashboardAccess.setCookie(nil).hasSuffix("Max-Age=0"))
+            DashboardAccess.setCookie("x", for: request)
+                == "pushq_session=x; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200")
+        #expect(DashboardAccess.setCookie(nil, for: request).hasSuffix("Max-Age=0"))
+    }
+
+    /// A browser sends all cookies of a host to each of its ports.
+    @Test(arguments: ["127.0.0.1:9465", "[::1]:9465", "localhost", "[::1]"])
+    func `is not lost when the user signs in to another dashboard of the same host`(host: String) throws {
+        var access = fresh
+        let (session, secret) = try access.signIn(token: Self.readToken, name: "", now: now)
+        let own = DashboardAccess.setCookie(secret, for: try head("GET", "/", "Host: \(host)")).prefix { $0 != ";" }
+        let other = DashboardAccess.setCookie("other", for: try head("GET", "/", "Host: localhost:9466"))
+            .prefix { $0 != ";" }
+        for cookies in ["\(own); \(other)", "\(other); \(own)"] {
+            let request = try head("GET", "/", "Host: \(host)", "Cookie: \(cookies)")
+            #expect(access.session(of: request, now: now) == session)
+        }
+        #expect(own.prefix { $0 != "=" } != other.prefix { $0 != "=" })
     }
 }

@@ -82,6 +82,11 @@ struct CampaignMessageCase: Sendable {
         alert((0..<60).map { "{{attribute number \($0 % 20) of a long name that is not sent|}}" }.joined()),
         alert(
             (0..<21).map { "{{a\($0)}}" }.joined(), "the message asks for 21 attributes: use at most 20"),
+        alert(String(repeating: "{{a|}}", count: 100)),
+        alert(
+            String(repeating: "{{a|}}", count: 101), "the payload has {{ in 101 places: use at most 100"),
+        alert(
+            String(repeating: "{{{{ ", count: 101), "the payload has {{ in 202 places: use at most 100"),
         CampaignMessageCase(
             #"{"aps":{"alert":"\#(String(repeating: "{{a}}", count: 3300))"}}"#,
             "the payload has 16520 bytes with its placeholders: use at most 16384"),

@@ -15,7 +15,11 @@ import Transport
         (#"password='a \'secret' host=a"#, #"password='**********' host=a"#),
         ("password='a", "password='*"), ("passwords=1", "passwords=1"),
         ("user=password_admin password=secret", "user=password_admin password=******"),
-        ("sslpassword=one&password=two", "sslpassword=***&password=***"),
+        ("sslpassword=one password=two", "sslpassword=*** password=***"),
+        ("postgres://host/db?sslpassword=one&password=two", "postgres://host/db?sslpassword=***&password=***"),
+        ("postgres://me:pa?ss@host/db", "postgres://me:*****@host/db"),
+        ("host=db password=s3c&ret user=a", "host=db password=******* user=a"),
+        (#"host=db password=my\ pass user=a"#, "host=db password=******** user=a"),
         ("postgres://me@host:5432/db", "postgres://me@host:5432/db"),
         ("acme/shop/production", "acme/shop/production"),
     ])

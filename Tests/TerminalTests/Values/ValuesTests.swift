@@ -90,7 +90,8 @@ import Testing
 
     @Test(arguments: [
         "2027-02-30T12:00:00Z", "2027-04-31T12:00:00Z", "2027-02-29T12:00:00Z",
-        "10000-01-01T00:00:00Z", "300000-01-01T00:00:00Z", "2027-03-01T24:00:00Z", "2027-03-01T23:60:00Z", "2027-03-01T23:59:60Z", "2027-02-30T12:00:00-05:00",
+        "10000-01-01T00:00:00Z", "300000-01-01T00:00:00Z", "2027-03-01T24:00:00Z", "2027-03-01T23:60:00Z",
+        "2027-03-01T23:59:60Z", "2027-02-30T12:00:00-05:00",
     ])
     func `moments that no calendar or clock has are refused, and not shifted`(text: String) {
         let error = #expect(throws: InvalidValue.self) { try Moment.parse(text) }
@@ -99,7 +100,8 @@ import Testing
 
     @Test(arguments: [
         ("2028-02-29T23:59:59Z", "2028-02-29T23:59:59Z"), ("2027-03-01T00:00:00+14:00", "2027-02-28T10:00:00Z"),
-        ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"), ("2027-3-1T9:00:00Z", "2027-03-01T09:00:00Z"), ("2027-03-01T09:00:00-0530", "2027-03-01T14:30:00Z"),
+        ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"), ("2027-3-1T9:00:00Z", "2027-03-01T09:00:00Z"),
+        ("2027-03-01T09:00:00-0530", "2027-03-01T14:30:00Z"),
     ])
     func `moments at the end of a month, and written briefly, are taken`(text: String, shown: String) throws {
         #expect(try Moment.parse(text).shown == shown)

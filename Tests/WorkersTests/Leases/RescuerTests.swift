@@ -46,7 +46,8 @@ import Transport
         }
     }
 
-    @Test func `begins no sooner after the start, when PostgreSQL may have been away until a moment ago`() async throws {
+    @Test func `begins no sooner after the start, when PostgreSQL may have been away until a moment ago`() async throws
+    {
         let lease = Duration.seconds(6)
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 1)

@@ -141,7 +141,8 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
             .written(WrittenLeases(keys: [], locked: [first, second]), isRepeated: false), to: batch)
         let flushed = dialogue.round().first { $0.batch.watermarks != nil }
         #expect(flushed?.batch.keys == [first, second])
-        #expect(flushed?.batch.progress.map(\.outcomes) == [[Outcome.delivered.rawValue], [Outcome.delivered.rawValue]])
+        #expect(
+            flushed?.batch.progress.map(\.outcomes) == [[Outcome.delivered.rawValue], [Outcome.delivered.rawValue]])
     }
 
     @Test func `has what is known written to the leases meanwhile, where it takes long`() throws {
