@@ -181,7 +181,9 @@ import Transport
             #expect(
                 try await refusal(store, send)
                     == "PQ507 tenant “acme” may have at most 7 waiting recipients: it has 6, and this call would add 2; wait until some of them "
-                    + "have been sent to, or cancel what is not needed; an operator can allow more with: pushq-admin tenant set "
+                    + "have been sent to, or cancel what is not needed; the recipients of a campaign whose list was not loaded "
+                    + "to its end count for a day, or until pushq.abandon_list; an operator can allow more with: "
+                    + "pushq-admin tenant set "
                     + "acme --max-waiting")
             #expect(
                 try await refusal(store, "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(10))'])")
