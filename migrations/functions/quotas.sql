@@ -137,8 +137,8 @@ begin
   elsif recipients > 0 and used.waiting + recipients > used.max_waiting then
     perform pushq.refuse_quota(
       used.name, 'waiting recipients', '--max-waiting', used.max_waiting, used.waiting, recipients,
-      'wait until some of them have been sent to, or cancel what is not needed; the recipients of a campaign whose list '
-      'was not loaded to its end count for a day, or until pushq.abandon_list');
+      'wait until some of them have been sent to, or cancel what is not needed; the recipients of a campaign whose '
+      'list was not loaded to its end count for a day, or until pushq.abandon_list');
   elsif bytes > 0 and used.bytes + bytes > used.max_day_bytes then
     perform pushq.refuse_quota(
       used.name, 'bytes of payload a day', '--max-day-bytes', used.max_day_bytes, used.bytes, bytes,
