@@ -187,14 +187,14 @@ import Transport
         ) { request in
             if request.connection !== request.firstConnection { request.answer() }
         } _: { _, server, senders, budget in
-            senders[0].send(count: server.maximumStreams + 1)
+            senders[0].send(count: server.maximumStreams)
             try await eventually("it is full", within: .seconds(30)) { server.requests.count == server.maximumStreams }
-            senders[0].gateway.requestCapacity()
             senders[1].send(count: 100_000)
             try await eventually("the second is served", within: .seconds(30)) { !senders[1].results.isEmpty }
+            senders[0].gateway.requestCapacity()
             senders[2].send(count: 1)
             // Before the gateway gives up the connection over which nothing is answered.
-            try await eventually("the third is served", within: .seconds(4)) {
+            try await eventually("the third is served", within: .seconds(8)) {
                 for sender in senders[1...] where sender.connectionCount == 0 { sender.gateway.requestCapacity() }
                 return senders[2].results.count == 1
             }
