@@ -13,12 +13,8 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-// Layers are optimised in debug builds, too: the tests run them for most of their time. Messages of `precondition` are
-// lost by that, those of `fatalError` are not.
 func layer(_ name: String, on dependencies: [Target.Dependency] = [], plugins: [Target.PluginUsage] = []) -> Target {
-    .target(
-        name: name, dependencies: dependencies,
-        swiftSettings: settings + [.unsafeFlags(["-O"], .when(configuration: .debug))], plugins: plugins)
+    .target(name: name, dependencies: dependencies, swiftSettings: settings, plugins: plugins)
 }
 
 func tests(of names: [Target.Dependency], as name: String) -> Target {
