@@ -69,26 +69,20 @@ package enum ConnectionPassword {
             let plain = value.prefix { $0 != UInt8(ascii: "&") }
             return plain.startIndex..<plain.endIndex
         }
-        return value.first == UInt8(ascii: "'") ? quoted(value) : unquoted(value)
+        let quotation = UInt8(ascii: "'")
+        if value.first == quotation { return part(of: value.dropFirst(), until: [quotation]) }
+        return part(of: value, until: [9, 10, 11, 12, 13, 32])
     }
 
     private static func isURL(_ word: [UInt8]) -> Bool {
         ["postgres://", "postgresql://"].contains { word.firstRange(of: Array($0.utf8)) != nil }
     }
 
-    /// Returns the range of a value up to the next blank. In it, a backslash escapes a blank.
-    private static func unquoted(_ value: ArraySlice<UInt8>) -> Range<Int> {
-        let blanks: [UInt8] = [9, 10, 11, 12, 13, 32]
+    /// Returns the range up to the first of these bytes that no backslash escapes.
+    private static func part(of value: ArraySlice<UInt8>, until ends: [UInt8]) -> Range<Int> {
         var end = value.startIndex
-        while end < value.endIndex, !blanks.contains(value[end]) { end += value[end] == UInt8(ascii: "\\") ? 2 : 1 }
+        while end < value.endIndex, !ends.contains(value[end]) { end += value[end] == UInt8(ascii: "\\") ? 2 : 1 }
         return value.startIndex..<min(end, value.endIndex)
-    }
-
-    /// Returns the range of a value between quotation marks. In it, a backslash escapes a quotation mark.
-    private static func quoted(_ value: ArraySlice<UInt8>) -> Range<Int> {
-        var end = value.startIndex + 1
-        while end < value.endIndex, value[end] != UInt8(ascii: "'") { end += value[end] == UInt8(ascii: "\\") ? 2 : 1 }
-        return value.startIndex + 1..<min(end, value.endIndex)
     }
 }
 

@@ -39,11 +39,7 @@ begin
          w.left_out, w.held_out, h.recipients, h.released_at,
          case when c.state = 'finished' and c.stop_at_errors is not null then (
            select pushq.too_many_bad(x) from pushq.campaign x where x.queue_id = k.queue_id and x.id = k.id) end,
-         w.not_made, c.starts_at,
-         c.failed - (
-           select sum(t.failed)::bigint
-           from pushq.campaign_tally t
-           where t.queue_id = k.queue_id and t.campaign_id = k.id)
+         w.not_made, c.starts_at, c.failed_in_jobs
   from (
     (select queue_id, id
      from pushq.campaign

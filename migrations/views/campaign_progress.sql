@@ -3,7 +3,7 @@
 -- second. `starts_at` is when its recipients go or went into the first jobs: for one at a local time, the time of its
 -- first wave, once that is known. It is 'scheduled' until then. The counts include the outcomes in jobs that have not
 -- ended, so that they are true while a campaign is paused: in jobs that workers have given back, and in jobs that they
--- hold, as of their last flush.
+-- hold, as of their last flush. Of `failed`, `failed_in_jobs` are in such jobs.
 create or replace view pushq.campaign_progress as
 select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.cancelled_at, f.done_at as fanned_out_at,
        f.made + f.not_made as total,
@@ -14,7 +14,8 @@ select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.canc
        r.rate as max_rate, c.stop_at_errors, c.paused_reason, c.filter, f.held_out, s.starts_at,
        case when c.cancelled_at is not null then 'cancelled' when f.done and f.made = e.ended then 'finished'
             when c.paused_at is not null then 'paused'
-            when f.made = 0 and not f.done and s.starts_at > now() then 'scheduled' else 'running' end as state
+            when f.made = 0 and not f.done and s.starts_at > now() then 'scheduled' else 'running' end as state,
+       b.failed as failed_in_jobs
 from pushq.campaign c
 join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
 join pushq.queue q on q.id = c.queue_id

@@ -91,7 +91,6 @@ import Transport
     @Test func `is not meant by a server that has as many as it allows while the worker stood still`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
-        settings.readyTime = .milliseconds(100)
         let (standstill, interval) = (settings.readyTime + settings.checkInterval, settings.checkInterval)
         let held = Held()
         let outages = try await Stage(

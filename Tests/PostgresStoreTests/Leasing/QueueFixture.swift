@@ -1,6 +1,7 @@
 import PostgresStore
 import QueueCore
 import TestSupport
+import Testing
 import Transport
 
 /// A queue `acme/com.acme/sandbox` with devices, created with plain SQL. The tests are about what workers do with it.
@@ -84,6 +85,42 @@ struct QueueFixture {
     ) async throws -> [ClaimedJob] {
         try await worker.claim(
             [ClaimQuota(queueID: id, lane: lane, jobs: jobs)], workerID: workerID, lease: lease, atMostOnceWindow: 2)
+    }
+
+    /// Claims jobs, and returns them with the newer token for each replaced token.
+    func claimWithSuccessors(
+        lane: Lane = .bulk
+    ) async throws -> (jobs: [ClaimedJob], moves: [String: String]) {
+        let jobs = try await worker.withSuccessors(try await claim(lane: lane), workerID: 1)
+        var moves: [String: String] = [:]
+        for (old, new) in jobs.flatMap(\.successors) {
+            let tokens = try await texts(
+                "select encode(token, 'hex') from pushq.device where id in (\(old), \(new)) order by id = \(new)")
+            moves[tokens[0]] = tokens[1]
+        }
+        return (jobs, moves)
+    }
+
+    /// Ends each claimed job as a worker does that sends to all recipients it may send to.
+    func end(_ jobs: [ClaimedJob]) async throws {
+        let settled = jobs.map { job in
+            SettledJob(
+                key: job.key,
+                outcomes: job.deviceIDs.indices.map { ordinal in
+                    let outcome: Outcome =
+                        job.token(of: ordinal) != nil
+                        ? .delivered
+                        : job.successors[job.deviceIDs[ordinal]] != nil ? .retried(.givenBack) : .suppressed
+                    return outcome.rawValue
+                },
+                again: job.deviceIDs.enumerated().compactMap { ordinal, device in
+                    job.successors[device].map {
+                        .init(ordinal: ordinal, deviceID: $0, delay: .zero, attempts: 0, losses: 0)
+                    }
+                },
+                reports: [], notes: nil)
+        }
+        #expect(try await worker.endJobs(settled, workerID: 1).keys.count == jobs.count)
     }
 
     /// Makes the deadlines of leases pass, as if their workers were lost a minute ago.

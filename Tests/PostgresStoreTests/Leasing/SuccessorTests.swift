@@ -27,42 +27,6 @@ import Transport
         }
     }
 
-    /// Claims jobs, and returns them with the newer token for each replaced token.
-    private func claimed(
-        _ queue: QueueFixture, lane: Lane = .bulk
-    ) async throws -> (jobs: [ClaimedJob], moves: [String: String]) {
-        let jobs = try await queue.worker.withSuccessors(try await queue.claim(lane: lane), workerID: 1)
-        var moves: [String: String] = [:]
-        for (old, new) in jobs.flatMap(\.successors) {
-            let tokens = try await queue.texts(
-                "select encode(token, 'hex') from pushq.device where id in (\(old), \(new)) order by id = \(new)")
-            moves[tokens[0]] = tokens[1]
-        }
-        return (jobs, moves)
-    }
-
-    /// Ends each claimed job as a worker does that sends to all recipients it may send to.
-    private func end(_ jobs: [ClaimedJob], _ queue: QueueFixture) async throws {
-        let settled = jobs.map { job in
-            SettledJob(
-                key: job.key,
-                outcomes: job.deviceIDs.indices.map { ordinal in
-                    let outcome: Outcome =
-                        job.token(of: ordinal) != nil
-                        ? .delivered
-                        : job.successors[job.deviceIDs[ordinal]] != nil ? .retried(.givenBack) : .suppressed
-                    return outcome.rawValue
-                },
-                again: job.deviceIDs.enumerated().compactMap { ordinal, device in
-                    job.successors[device].map {
-                        .init(ordinal: ordinal, deviceID: $0, delay: .zero, attempts: 0, losses: 0)
-                    }
-                },
-                reports: [], notes: nil)
-        }
-        #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.count == jobs.count)
-    }
-
     @Test func `goes on by the newest of its user, and the counts of the campaign hold`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -81,13 +45,13 @@ import Transport
                     ("a2", "ann", "i1"), ("b2", "eve", "i2"), ("c2", "cleo", "i3"), ("c3", "cleo", "i3"),
                     ("d2", "dan", "i4"), ("e2", nil, "i5"),
                 ], queue)
-            let first = try await claimed(queue)
+            let first = try await queue.claimWithSuccessors()
             #expect(first.moves == ["a1": "a2", "c1": "c3", "e1": "e2"])
-            try await end(first.jobs, queue)
-            let second = try await claimed(queue)
+            try await queue.end(first.jobs)
+            let second = try await queue.claimWithSuccessors()
             let tokens = second.jobs.flatMap { job in job.deviceIDs.indices.map { job.token(of: $0) } }
             #expect(tokens == [[0xA2], [0xC3], [0xE2]] && second.moves == [:])
-            try await end(second.jobs, queue)
+            try await queue.end(second.jobs)
             let counts = try await queue.texts(
                 """
                 select format('%s %s %s %s', total, delivered, suppressed, waiting)
@@ -119,12 +83,12 @@ import Transport
                 """)
             try await register([("a2", "ann", "i1"), ("b2", "eve", "i2")], queue)
             try await queue.fanOut(Int64(campaign))
-            let first = try await claimed(queue)
+            let first = try await queue.claimWithSuccessors()
             #expect(first.moves == ["a1": "a2"])
-            try await end(first.jobs, queue)
-            let second = try await claimed(queue)
+            try await queue.end(first.jobs)
+            let second = try await queue.claimWithSuccessors()
             #expect(second.jobs.flatMap { job in job.deviceIDs.indices.map { job.token(of: $0) } } == [[0xA2]])
-            try await end(second.jobs, queue)
+            try await queue.end(second.jobs)
             let counts = try await queue.texts(
                 """
                 select format('%s %s %s %s', total, delivered, suppressed, waiting)
@@ -161,10 +125,10 @@ import Transport
             try await add("c3,cleo,i3\n", queue)
             #expect(try await queue.texts(Self.kept) == ["a2 3 {7}", "b2  {7}"])
             try await queue.fanOut(campaign)
-            let first = try await claimed(queue)
+            let first = try await queue.claimWithSuccessors()
             #expect(first.moves == ["a1": "a2", "c1": "c3", "e1": "e2"])
-            try await end(first.jobs, queue)
-            let second = try await claimed(queue)
+            try await queue.end(first.jobs)
+            let second = try await queue.claimWithSuccessors()
             let tokens = second.jobs.flatMap { job in job.deviceIDs.indices.map { job.token(of: $0) } }
             #expect(tokens.count == 3 && Set(tokens) == [[0xA2], [0xE2], [0xC3]] && second.moves == [:])
             #expect(try await queue.number("select made from pushq.fan_out") == (isFannedOut ? 6 : 5))
@@ -189,7 +153,7 @@ import Transport
             try await add("a2,ann,i1\na3,ann,i1\n", queue)
             let kept = try #require(
                 try await queue.texts("select encode(token, 'hex') from pushq.device where active").first)
-            #expect(try await claimed(queue, lane: .normal).moves == ["a1": kept])
+            #expect(try await queue.claimWithSuccessors(lane: .normal).moves == ["a1": kept])
             #expect(try await queue.texts(Self.kept) == ["\(kept) 3 {7}"])
         }
     }
@@ -202,7 +166,7 @@ import Transport
                 #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"private"}}', '{a1,b1,c1}'::text[])"#)
             try await add("a2,ann,i1\nb2,,i2\nc2,cleo,i3\n", queue)
             try await add("a2,zoe,i1\nb2,zoe,i2\n", queue)
-            #expect(try await claimed(queue, lane: .normal).moves == ["c1": "c2"])
+            #expect(try await queue.claimWithSuccessors(lane: .normal).moves == ["c1": "c2"])
         }
     }
 
@@ -219,7 +183,7 @@ import Transport
                 set installation = case installation when 'i3' then 'i1' when 'i4' then 'i2' else installation end;
                 select pushq.keep_one_token(\(queue.id), '{i1,i2}')
                 """)
-            #expect(try await claimed(queue).moves == ["a1": "a2"])
+            #expect(try await queue.claimWithSuccessors().moves == ["a1": "a2"])
         }
     }
 
@@ -235,7 +199,7 @@ import Transport
             try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign")))
             try await register([("a2", "ann", "i1"), ("b2", "bob", "i2")], queue)
             for lane in [Lane.bulk, .normal] {
-                #expect(try await claimed(queue, lane: lane).moves == ["b1": "b2"], "\(lane)")
+                #expect(try await queue.claimWithSuccessors(lane: lane).moves == ["b1": "b2"], "\(lane)")
             }
         }
     }
@@ -263,7 +227,7 @@ import Transport
             try await register([("c2", "zoe", "i3"), ("d2", "dan", "i4")], queue)
             try await logOut("d2")
             try await register([("d3", nil, "i4"), ("e2", "eve", "i5")], queue)
-            #expect(try await claimed(queue, lane: .normal).moves == ["e1": "e2"])
+            #expect(try await queue.claimWithSuccessors(lane: .normal).moves == ["e1": "e2"])
         }
     }
 
@@ -280,7 +244,7 @@ import Transport
                 select pushq.register_device('\(Self.name)', 'c2', 'ann', kind => 'liveactivity', installation => 'i1')
                 """)
             try await register([("a2", "ann", "i1"), ("b2", "bob", "i2")], queue)
-            let found = try await claimed(queue, lane: .normal)
+            let found = try await queue.claimWithSuccessors(lane: .normal)
             #expect(found.jobs.count == 2 && found.moves == ["a1": "a2"])
         }
     }
@@ -307,7 +271,7 @@ import Transport
                 select pushq.register_device('\#(Self.name)', 'b2', 'bob', locale => 'de', installation => 'i2')
                 """#)
             try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign")))
-            #expect(try await claimed(queue).moves == expected)
+            #expect(try await queue.claimWithSuccessors().moves == expected)
         }
     }
 
@@ -344,7 +308,7 @@ import Transport
                 update pushq.wave set due_at = due_at - interval '31 minutes'
                 """)
             try await queue.fanOut(campaign)
-            #expect(try await claimed(queue).moves == ["a1": "a2"])
+            #expect(try await queue.claimWithSuccessors().moves == ["a1": "a2"])
         }
     }
 
@@ -364,7 +328,7 @@ import Transport
                 try await queue.fanOut(try #require(Int64(campaign)))
             }
             #expect(try await queue.texts("select made from pushq.fan_out") == ["2", "2"])
-            #expect(try await claimed(queue).moves == [:])
+            #expect(try await queue.claimWithSuccessors().moves == [:])
             // Two more, of which the first one is in the audience as well.
             try await queue.run(
                 #"""
@@ -390,20 +354,20 @@ import Transport
                 """)
             try await queue.fanOut(Int64(campaign))
             try await register([("a2", "ann", "i1")], queue)
-            let first = try await claimed(queue)
+            let first = try await queue.claimWithSuccessors()
             #expect(first.moves == ["a1": "a2"])
             // The other one gets its push, and comes to be the newest token of this installation later.
-            try await end(first.jobs, queue)
+            try await queue.end(first.jobs)
             for (token, former) in [("a1", "a2"), ("a2", "a1"), ("a1", "a2")] {
                 try await register([(token, "ann", "i1")], queue)
-                let next = try await claimed(queue)
+                let next = try await queue.claimWithSuccessors()
                 #expect(next.moves == [former: token])
-                try await end(next.jobs, queue)
+                try await queue.end(next.jobs)
             }
             try await register([("b1", "ann", "i1")], queue)
-            let last = try await claimed(queue)
+            let last = try await queue.claimWithSuccessors()
             #expect(last.moves == [:], "it has had its own")
-            try await end(last.jobs, queue)
+            try await queue.end(last.jobs)
             let counts = try await queue.texts(
                 """
                 select format('%s %s %s %s', total, delivered, suppressed, waiting)
@@ -420,7 +384,7 @@ import Transport
             try await queue.run(
                 #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"private"}}', '{a1}'::text[])"#)
             try await register([("a2", "ann", "i1"), ("a3", "ann", "i1"), ("a2", "zoe", "i2")], queue)
-            #expect(try await claimed(queue, lane: .normal).moves == ["a1": "a3"])
+            #expect(try await queue.claimWithSuccessors(lane: .normal).moves == ["a1": "a3"])
         }
     }
 
@@ -436,7 +400,7 @@ import Transport
                                         inactive_reason = \#(Reason.unregistered.code)
                 """#)
             try await register([("a2", "ann", "i1")], queue)
-            #expect(try await claimed(queue, lane: .normal).moves == ["a1": "a2"])
+            #expect(try await queue.claimWithSuccessors(lane: .normal).moves == ["a1": "a2"])
         }
     }
 
@@ -446,7 +410,7 @@ import Transport
             try await register([("a1", "ann", "i1"), ("b1", "ann", "i2")], queue)
             try await queue.fanOut(try await queue.startCampaign())
             try await register([("c1", "ann", "i1")], queue)
-            let first = try await claimed(queue)
+            let first = try await queue.claimWithSuccessors()
             #expect(first.moves == ["a1": "c1"])
             let job = try #require(first.jobs.first)
             let back = Outcome.retried(.givenBack)
@@ -456,7 +420,7 @@ import Transport
                     .enumerated().map { .init(ordinal: $0, deviceID: $1, delay: .zero, attempts: 0, losses: 0) })
             #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             try await register([("c1", "ann", "i2")], queue)
-            #expect(try await claimed(queue).moves == [:])
+            #expect(try await queue.claimWithSuccessors().moves == [:])
         }
     }
 
@@ -476,7 +440,7 @@ import Transport
             let campaign = try await queue.number(
                 "select pushq.start_campaign('\(Self.name)', 'k', '{\"aps\":{\"alert\":\"x\"}}', list => \(list))")
             try await queue.fanOut(Int64(campaign))
-            #expect(try await claimed(queue).moves == ["a1": "a2"])
+            #expect(try await queue.claimWithSuccessors().moves == ["a1": "a2"])
         }
     }
 
@@ -498,7 +462,7 @@ import Transport
                 select pushq.set_device('\(Self.name)', 'd2', false)
                 """)
             try await register([("c3", "cleo", "i3"), ("d2", "dan", "i4")], queue)
-            #expect(try await claimed(queue, lane: .normal).moves == [:])
+            #expect(try await queue.claimWithSuccessors(lane: .normal).moves == [:])
         }
     }
 
@@ -515,7 +479,7 @@ import Transport
                 """#)
             try await register([("a2", "ann", "i1"), ("a3", "ann", "i1")], queue)
             if isSent {
-                for _ in 1...2 { try await end(try await claimed(queue, lane: .normal).jobs, queue) }
+                for _ in 1...2 { try await queue.end(try await queue.claimWithSuccessors(lane: .normal).jobs) }
             }
             let known = try await queue.texts(
                 "select format('%s %s', known, sends) from pushq.forget_device('\(Self.name)', 'a3')")
@@ -533,7 +497,7 @@ import Transport
                 options: #", variants => '[{"name":"b","share":0.5,"payload":{"aps":{"alert":"y"}}}]'"#)
             try await queue.fanOut(campaign)
             try await register((1...8).map { ("b\($0)", "u\($0)", "i\($0)") }, queue)
-            for _ in 1...2 { try await end(try await claimed(queue).jobs, queue) }
+            for _ in 1...2 { try await queue.end(try await queue.claimWithSuccessors().jobs) }
             try await register([("a1", "u1", "i1")], queue)
             for number in 1...8 {
                 var traces: [[String]] = []

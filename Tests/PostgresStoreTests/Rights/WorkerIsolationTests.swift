@@ -61,8 +61,8 @@ import Transport
         audit: acting_as action address application changed_at changes id login name object tenant
         call: called_at tenant_id
         campaign: created_at digest filter forgiven forgiven_at forgiven_bad key message_id paused_reason
-        campaign_progress: campaign_id cancelled cancelled_at created_at delivered expired failed fanned_out_at \
-        filter finished held_out key max_rate paused_at paused_reason queue_id rejected retried starts_at state \
+        campaign_progress: campaign_id cancelled cancelled_at created_at delivered expired failed failed_in_jobs \
+        fanned_out_at filter finished held_out key max_rate paused_at paused_reason queue_id rejected retried starts_at state \
         stop_at_errors suppressed total unknown waiting
         campaign_share: fraction name
         channel: created_at policy retired_reason throttled_until
