@@ -152,7 +152,7 @@ let package = Package(
 )
 
 // Layers that act for each push. Swift checks at run time that nobody else has a class's property while it is changed:
-// a quarter of a worker's CPU (docs/decisions.md). Debug builds, and so all tests, still check.
+// a quarter of a worker's CPU (docs/decisions-code.md). Debug builds, and so all tests, still check.
 let unchecked = SwiftSetting.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 for target in package.targets where ["HTTP2", "Transport", "APNs", "Workers"].contains(target.name) {
     target.swiftSettings = settings + [unchecked]

@@ -12,19 +12,19 @@ final class BenchStack: Sendable {
     let simulator: Simulator
     let loop: EventLoop
     let address: DatabaseAddress
-    private let minder: Minder
+    private let reaper: Reaper
     private let masterKeys: MasterKeys
     private let folder: String
 
     /// Starts everything but workers.
     /// - Parameter streams: the maximum number of concurrent streams on a connection to the simulator.
     init(latency: Duration, streams: Int = 1000) async throws {
-        minder = try Minder()
+        reaper = try Reaper()
         postgres = try await PrivatePostgres.start(
-            ServerSettings(["track_commit_timestamp": "on"]), minder: minder)
+            ServerSettings(["track_commit_timestamp": "on"]), reaper: reaper)
         try await postgres.createDatabase("bench")
         folder = FileManager.default.temporaryDirectory.appending(path: "pushq-bench-\(UUID().uuidString)").path
-        minder.mind(folder: folder)
+        reaper.register(folder: folder)
         var configuration = SimulatorConfiguration(folder: folder)
         configuration.rules.latency = latency...latency
         configuration.streamLimit = streams
@@ -42,7 +42,7 @@ final class BenchStack: Sendable {
 
     /// Ends all parts of the stack.
     func end() async {
-        await minder.end()
+        await reaper.end()
         await simulator.stop()
         loop.shutDown()
     }
@@ -118,7 +118,7 @@ final class BenchStack: Sendable {
                 + arguments,
             environment: environment)
         command.errors = .file("\(folder)/worker.log")
-        return try minder.start(command)
+        return try reaper.start(command)
     }
 
     /// Returns the path of a file of this benchmark.
@@ -136,7 +136,7 @@ final class BenchStack: Sendable {
             environment: environment)
         command.output = .discarded
         command.errors = .file("\(folder)/worker.log")
-        _ = try minder.start(command)
+        _ = try reaper.start(command)
     }
 
     /// Returns the last lines of the workers' log.

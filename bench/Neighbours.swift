@@ -14,6 +14,8 @@ struct Neighbours {
     private static let pushes = 400
     /// The number of sessions of the tenant that floods.
     private static let floods = 4
+    /// The busy tenant's own login: operators' calls are not limited.
+    private static let login = "busy_shop"
 
     /// A problem of the busy tenant.
     private struct Trouble: Sendable {
@@ -85,6 +87,8 @@ struct Neighbours {
         try await store.runScript(
             #"select pushq.start_campaign('\#(Self.quiet)', 'steady', '{"aps":{"alert":"x"}}', max_rate => \#(Self.rate))"#
         )
+        try await store.runScript("create role \(Self.login) login")
+        try await store.grantTenant(Self.busy.tenant, to: Self.login, isReadOnly: false)
         // Both tenants connect, and the campaign reaches its rate.
         _ = try await Probe(queue: Self.quiet).send(with: store)
         try await Task.sleep(for: .seconds(3))
@@ -114,6 +118,7 @@ struct Neighbours {
                 Task {
                     let store = try await PostgresConnection.connect(to: address, as: "trouble", on: actor.loop)
                     defer { store.close() }
+                    if trouble.maximumCalls != nil { try await store.runScript("set role \(Self.login)") }
                     while !Task.isCancelled { try await deed(store) }
                 }
             }

@@ -112,7 +112,7 @@ struct StatementCosts {
         }
         try await time("upkeep with nothing to do", limit: 200) {
             _ = try await store.maintainPartitions()
-            try await store.forget()
+            try await PostgresConnection.forget { () async throws(PostgresError) in self.store }
         }
     }
 

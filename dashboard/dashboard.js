@@ -228,6 +228,7 @@ function action(label, question, order) {
     try {
       say(done, (await send("/api/order", order)).done);
     } catch (error) {
+      problem.dataset.kind = "";
       say(problem, error.message);
     }
     refresh();
@@ -265,23 +266,28 @@ function cut(rows) {
 }
 
 async function overview(matching) {
-  const { queues, workers, answers } = await ask("/api/overview", { matching });
+  const { queues, queues_found: found, workers, answers } = await ask("/api/overview", { matching });
+  const isCut = found > queues.length;
   const sum = (rows, name) => rows.reduce((total, row) => total + (row[name] ?? 0), 0);
   const oldest = Math.max(-1, ...queues.map((row) => row.oldest ?? -1));
   const stopped = queues.filter((row) => bad.has(row.state) || row.state === "paused" || row.state === "suspended");
   const facts = [
-    ["waiting", count(sum(queues, "waiting"), queues.some((row) => row.is_partial))],
+    ["waiting", count(sum(queues, "waiting"), isCut || queues.some((row) => row.is_partial))],
     ["longest wait", oldest < 0 ? "–" : duration(oldest), oldest > 60 ? "doubtful" : null],
-    ["sent per second", count(Math.round(sum(queues, "sent_per_second")))],
-    ["in flight", count(sum(queues, "in_flight"))],
-    ["stopped queues", count(stopped.length), stopped.length ? "bad" : "good"],
+    ["sent per second", count(Math.round(sum(queues, "sent_per_second")), isCut)],
+    ["in flight", count(sum(queues, "in_flight"), isCut)],
+    ["stopped queues", count(stopped.length, isCut), stopped.length ? "bad" : isCut ? null : "good"],
   ];
   if (workers) facts.push(["workers", count(workers.length), workers.length ? null : "bad"]);
   return [
     element("h2", {}, "Overview"), sums(facts),
     narrowing("overview", [matching], [["matching", "Queues with this text in their names", "acme/"]]),
+    isCut ? element("p", { class: "weak" },
+      `Only ${count(queues.length)} of ${count(found)} queues are shown and counted. Use a filter to see others.`) : null,
     table("Queues", queues, {
-      links: { queue: (row) => link(path("queue", row.queue), row.queue) },
+      links: {
+        queue: (row) => link(path("queue", row.queue), row.queue), waiting: (row) => count(row.waiting, row.is_partial),
+      },
       leave: ["workers", "is_partial", "campaigns_unbegun", "median_latency"], empty: "There are no queues.",
     }),
     element("h3", {}, "Answers of APNs in the last seconds"),
@@ -308,7 +314,7 @@ async function queue(name) {
       ["99% latency", duration(row.p99_latency)], ["refused %", count(row.refused_percent)],
       ["main reason", row.main_reason ?? "–"],
     ]),
-    element("div", { class: "actions" }, isPaused
+    element("div", { class: "actions" }, !me.is_operator ? null : isPaused
       ? action("Resume the queue", `Resume ${name}?`, { action: "queue-resume", queue: name })
       : action("Pause the queue", `Pause ${name}? Pushes wait until it is resumed.`, { action: "queue-pause", queue: name })),
     element("h3", {}, "Campaigns"), campaignTable(campaigns), element("h3", {}, "Schedules"), scheduleTable(name, schedules),
@@ -349,6 +355,8 @@ async function campaign(name, key) {
   const order = (action) => ({ action, queue: name, key });
   const ended = row.total - row.waiting;
   const mayPause = row.state === "running" || row.state === "scheduled";
+  // Jobs are made shortly before they are sent, so nobody knows yet how many recipients there will be.
+  const isGrowing = !row.fanned_out_at && (mayPause || row.state === "paused");
   const plots = row.timeline.length
     ? [element("h3", {}, "Outcomes over time"), legend(), timelinePlot(row.timeline, row.timeline_seconds)] : [];
   const reasons = row.reasons.length
@@ -362,8 +370,10 @@ async function campaign(name, key) {
     element("h2", {}, `Campaign ${key}`),
     element("p", {}, link(path("queue", name), name),
       `, ${row.state === "scheduled" ? "starts" : "started"} ${moment(row.starts_at)}`),
-    element("label", {}, `${count(ended)} of ${count(row.total)} recipients have an outcome`,
-      element("progress", { max: Math.max(1, row.total), value: ended })),
+    isGrowing
+      ? element("p", {}, `${count(ended)} recipients have an outcome; ${count(row.total)} are in jobs so far`)
+      : element("label", {}, `${count(ended)} of ${count(row.total)} recipients have an outcome`,
+        element("progress", { max: Math.max(1, row.total), value: ended })),
     row.stands_because ? element("p", { class: "doubtful" }, row.stands_because) : null,
     sums([["state", row.state], ...["waiting", "delivered", "rejected", "failed", "suppressed", "expired", "cancelled",
       "unknown", "retried"].map((name) => [name, count(row[name])])]),
@@ -373,8 +383,9 @@ async function campaign(name, key) {
     mayPause || row.state === "paused"
       ? action("Cancel", `Cancel campaign ${key}? At least ${count(row.waiting)} recipients will not be sent to. This cannot be undone.`,
         order("campaign-cancel")) : null,
-    row.failed > 0
-      ? action("Send again to failed recipients", `Send once more to the ${count(row.failed)} failed recipients of campaign ${key}?`,
+    row.failed > 0 && row.state !== "cancelled"
+      ? action("Send again to failed recipients",
+        `Send once more to those failed recipients of campaign ${key} whose jobs have ended and are still kept?`,
         order("campaign-retry-failed")) : null),
     waves, plots, reasons, partial,
   ];
@@ -530,8 +541,11 @@ async function refresh(isNew = false) {
     if (problem.dataset.kind === "away") { problem.dataset.kind = ""; say(problem, ""); }
   } catch (error) {
     if (mine !== turn || !me.signed_in) return;
-    problem.dataset.kind = "away";
-    say(problem, error.message);
+    // The error of an order stays.
+    if (problem.hidden || problem.dataset.kind === "away") {
+      problem.dataset.kind = "away";
+      say(problem, error.message);
+    }
   }
   if (mine === turn && !still.has(name)) timer = setTimeout(again, interval);
 }

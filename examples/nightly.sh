@@ -15,9 +15,16 @@
 # Before noon it starts nothing, unless NOT_BEFORE is another time.
 #
 # Exit code: 0 if every recipient has an outcome; 1 if the campaign was cancelled, has paused itself, has reached nobody,
-# has ended with too many bad answers or could not be started; 3 if it takes longer than TIMEOUT, which ends only the
-# waiting. A line says why.
+# has ended with too many bad answers or could not be started; 2 if the command line is wrong; 3 if it takes longer than
+# TIMEOUT, which ends only the waiting. A line says why.
 set -euo pipefail
+PATH=$PATH:/usr/local/bin  # cron's own is /usr/bin:/bin
+
+# A misspelt --dry-run must not start the campaign.
+if [[ $# -gt 0 && $* != --dry-run ]]; then
+    echo 'usage: nightly.sh [--dry-run]' >&2
+    exit 2
+fi
 
 : "${QUEUE:?set it to the queue: tenant/app/environment}"
 : "${PAYLOAD:?set it to the file with the message, JSON}"
@@ -28,7 +35,7 @@ filter=${FILTER:-"seen is missing or seen within 30 days"}
 send_by=$(date --date "${SEND_BY:-today 22:00}" --iso-8601=seconds)
 
 mode=(--wait --timeout "${TIMEOUT:-3h}")
-if [[ ${1-} == --dry-run ]]; then
+if [[ $* == --dry-run ]]; then
     mode=(--dry-run)
 elif (( $(date +%s) < $(date --date "${NOT_BEFORE:-today 12:00}" +%s) )); then
     # After midnight, the same call would start the campaign of the next evening, at night.

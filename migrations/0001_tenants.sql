@@ -174,7 +174,7 @@ create table pushq.credential (
   id           int         generated always as identity,
   name         text        not null,
   kind         text        not null,
-  version      int         not null default 1,            -- grows with each replacement
+  version      int         not null default 1,            -- grows with each replacement, and resume after a refusal
   team_id      text,
   key_id       text,                                      -- of a signing key
   topics       text[]      not null default '{}',         -- of a certificate; empty: all topics of the team
@@ -224,6 +224,7 @@ create table pushq.queue (
   paused_at                 timestamptz,
   paused_reason             text,
   paused_credential_version int,                               -- the pause ends when a later version is in use
+  credential_refusals       smallint    not null default 0,    -- such pauses in a row: ever longer until the next try
   resumed_at                timestamptz,                       -- earlier answers are no evidence against a device
   created_at                timestamptz not null default now(),
   constraint queue_pkey primary key (tenant_id, id),

@@ -39,6 +39,9 @@ create table pushq.device (
 
 create index device_user on pushq.device (queue_id, user_key) where user_key is not null;
 create index device_replaced on pushq.device (queue_id, replaced_by) where replaced_by is not null;
+-- Upkeep reads the update tokens of Live Activities, and not the devices beside them. `registered_at` is in no index,
+-- because each start of an app changes it.
+create index device_activity on pushq.device (queue_id, id) where kind = 'liveactivity';
 
 -- What is known about a device besides its token. A device has a row if an app registered it, or if it was imported
 -- with any of these values. They are not columns of `device`, whose rows are read for every push and would be twice as
@@ -149,8 +152,8 @@ create index feedback_unlisted on pushq.feedback (queue_id, id)
 create index feedback_cursor on pushq.feedback (queue_id, cursor) where cursor is not null;
 
 -- The time up to which a queue's suspects have been judged, and whether they were spared. An older suspect that is
--- still unjudged was locked by another transaction. Only the duty that judges suspects writes this table
--- (Upkeep/Suspects.swift).
+-- still unjudged was locked by another transaction, or committed late. Only the duty that judges suspects writes this
+-- table (Upkeep/Suspects.swift).
 create table pushq.judgement (
   queue_id  int         not null,
   judged_to timestamptz not null,

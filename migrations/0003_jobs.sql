@@ -170,6 +170,9 @@ create index result_root on pushq.result (queue_id, root_id, job_id);
 -- The answers of APNs in the order of time, by which a queue's suspects are judged.
 create index result_answered on pushq.result (queue_id, ended_at) where delivered + rejected > 0;
 
+-- The other jobs in the order of time. With both indexes a trace finds what ended in a time, and no job is in both.
+create index result_unanswered on pushq.result (queue_id, ended_at) where delivered + rejected = 0;
+
 -- Jobs with failed recipients that were not retried. They are few, and other inserts do not touch these indexes.
 create index result_failed on pushq.result (queue_id, job_id) where failed > 0 and retried_at is null;
 create index result_failed_anywhere on pushq.result (job_id) where failed > 0 and retried_at is null;

@@ -45,11 +45,15 @@ create index throughput_queue on pushq.throughput (queue_id);
 -- Workers that found nothing to do and wait on LISTEN. A producer notifies only if one of them serves its queue: a
 -- commit that notifies takes an instance-wide lock (12,200 commits a second fell to 736 with it). Unlogged: after a
 -- crash the table is empty, and workers that reconnect write their rows again.
+--
+-- A row counts for twelve seconds, and its worker writes it anew every five. So producers read the newest end of the
+-- key only: a snapshot that is open for an hour, such as that of `pg_dump`, keeps the dead rows of all workers that
+-- were notified meanwhile, and each send would look at all of them.
 create unlogged table pushq.sleeper (
   worker_id bigint      not null,
   queues    text,                                         -- a LIKE pattern of the queues it serves; null: all
-  since     timestamptz not null default now(),
-  constraint sleeper_pkey primary key (worker_id)
+  since     timestamptz not null default clock_timestamp(),
+  constraint sleeper_pkey primary key (since, worker_id)
 );
 
 -- Work that runs once for the fleet, leased like a job: there is no leader.

@@ -19,6 +19,9 @@ create table pushq.audit (
 );
 
 create index audit_tenant on pushq.audit (tenant, id);
+create index audit_age on pushq.audit (changed_at);
+-- For tenants that keep their entries for a shorter time than usual.
+create index audit_tenant_age on pushq.audit (tenant, changed_at);
 
 -- Removed tenants. Their entries of the audit are kept as long as they had set, also if another tenant gets the name.
 -- The row is deleted with the last of these entries.

@@ -33,12 +33,12 @@ enum Main {
         }
         guard !chosen.isEmpty else { throw UsageError("no scenario is called so; see: scripts/chaos --list") }
         say("seed \(options.seed), leases of \(options.isShort ? 3 : 15) s")
-        let minder = try Minder()
+        let reaper = try Reaper()
         let numbered = chosen.enumerated().map { (scenario: $1, seed: options.seed &+ UInt64($0)) }
         let (measured, others) = (numbered.filter(\.scenario.isMeasured), numbered.filter { !$0.scenario.isMeasured })
         var failed = try await withThrowingTaskGroup(of: [String].self) { group in
             for _ in 0..<options.jobs {
-                let postgres = try await PrivatePostgres.start(minder: minder)
+                let postgres = try await PrivatePostgres.start(reaper: reaper)
                 group.addTask {
                     var failed: [String] = []
                     while true {
@@ -54,12 +54,12 @@ enum Main {
             }
             return try await group.reduce(into: []) { $0 += $1 }
         }
-        let postgres = try await PrivatePostgres.start(minder: minder)
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         for (scenario, seed) in measured
         where await !run(scenario, on: postgres, seed: seed, isShort: options.isShort) {
             failed.append(scenario.name)
         }
-        await minder.end()
+        await reaper.end()
         if !failed.isEmpty { complain("failed: \(failed.joined(separator: ", "))") }
         return failed.isEmpty
     }
@@ -74,7 +74,9 @@ enum Main {
                 "\(scenario.name): sent \(audit.sent) recorded \(audit.recorded) lost \(audit.lost) "
                     + "repeated \(audit.repeated) bound \(audit.bound) recovered \(seconds) s")
             for finding in audit.findings { complain("  \(finding)") }
-            return audit.lost == 0 && audit.repeated <= audit.bound
+            let isLate = audit.recovered > audit.recoveryLimit
+            if isLate { complain("  it may take \(Int(audit.recoveryLimit)) s to recover") }
+            return audit.lost == 0 && audit.repeated <= audit.bound && !isLate
         } catch is NotPossibleHere {
             say("\(scenario.name): not possible here, it needs \(scenario.needs)")
             return true

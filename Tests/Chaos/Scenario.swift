@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalStack
+import QueueCore
 import TestSupport
 
 /// One kind of fault, and the effects that it may have.
@@ -17,7 +18,7 @@ struct Scenario: Sendable {
     /// What the audit expects, such as which pushes may be repeated.
     var expectation = Audit.Expectation()
     /// Starts a PostgreSQL of its own; nil: it uses the shared one.
-    var ownServer: (@Sendable (Minder) async throws -> PrivatePostgres)?
+    var ownServer: (@Sendable (Reaper) async throws -> PrivatePostgres)?
     /// Causes the faults. Unfinished campaigns are awaited afterwards.
     let disturb: @Sendable (Trial) async throws -> Void
 
@@ -27,8 +28,8 @@ struct Scenario: Sendable {
 
     /// Runs the scenario, from an empty database to the audit at the end.
     func run(on shared: PrivatePostgres, seed: UInt64, isShort: Bool) async throws -> Audit {
-        let minder = try Minder()
-        let postgres = if let ownServer { try await ownServer(minder) } else { shared }
+        let reaper = try Reaper()
+        let postgres = if let ownServer { try await ownServer(reaper) } else { shared }
         var settings = Rig.Settings()
         settings.lease = .seconds(isShort ? 3 : 15)
         settings.devices = 10_000
@@ -41,6 +42,8 @@ struct Scenario: Sendable {
                 do {
                     try await disturb(trial)
                     try await rig.waitUntilFinished(within: .seconds(isShort ? 120 : 400))
+                    try await trial.checkFanOut()
+                    try trial.checkWorkers()
                 } catch let lack as NotPossibleHere {
                     throw lack
                 } catch {
@@ -48,10 +51,10 @@ struct Scenario: Sendable {
                 }
                 return try await rig.audit(trial.expectation)
             }
-            await minder.end()
+            await reaper.end()
             return audit
         } catch {
-            await minder.end()
+            await reaper.end()
             throw error
         }
     }
@@ -83,10 +86,15 @@ final class Trial {
         random = SeededGenerator(seed: seed)
     }
 
+    /// Starts workers, and waits until they have started.
+    func startWorkers(_ count: Int) async throws {
+        for _ in 0..<count { try rig.startWorker() }
+        for worker in rig.workers { try await worker.says("started") }
+    }
+
     /// Starts workers and a campaign, and waits until a tenth of its recipients have an outcome.
     func begin(workers: Int = 2) async throws {
-        for _ in 0..<workers { try rig.startWorker() }
-        for worker in rig.workers { try await worker.says("started") }
+        try await startWorkers(workers)
         try await startCampaign()
         try await rig.waitUntilEnded(rig.settings.devices / 10)
     }
@@ -105,6 +113,39 @@ final class Trial {
         if waiting < rig.settings.devices / 2 { try await startCampaign() }
     }
 
+    /// Throws if a campaign has left out devices of the queue, or has recipients that are none. The audit cannot see
+    /// that, because it takes the recipients from the jobs. All campaigns must have finished.
+    func checkFanOut() async throws {
+        let queue = "pushq.queue_id('\(rig.queue)')"
+        // A device whose token has died is in no later campaign. A send to a new token creates a device.
+        let dead = expectation.ends.contains(.suppressed) ? "count(*) filter (where not active)" : "0"
+        let wrong = try await rig.number(
+            """
+            select count(*)
+            from pushq.campaign_progress p,
+                 (select count(*) as devices, \(dead) as dead from pushq.device where queue_id = \(queue)) d
+            where p.queue_id = \(queue) and p.total not between \(rig.settings.devices) - d.dead and d.devices
+            """)
+        guard wrong == 0 else {
+            throw NeverHappened(description: "\(wrong) campaigns did not go to exactly the devices of the queue")
+        }
+    }
+
+    /// Throws if a worker has crashed, or has ended otherwise without being told to.
+    func checkWorkers() throws {
+        let problems = rig.workers.compactMap(\.problem)
+        guard problems.isEmpty else { throw NeverHappened(description: problems.joined(separator: "; ")) }
+    }
+
+    /// Tells the running workers to drain, and waits until they have ended. Throws if one does not end with 0.
+    func drainAll() async throws {
+        for worker in running {
+            guard await worker.drain() == .code(0) else {
+                throw NeverHappened(description: "\(worker.name) did not drain")
+            }
+        }
+    }
+
     /// Waits for `duration`.
     func pause(_ duration: Duration) async throws { try await Task.sleep(for: duration) }
 
@@ -113,8 +154,11 @@ final class Trial {
         try await Task.sleep(for: .seconds(Double.random(in: least...most, using: &random)))
     }
 
-    /// Notes that the last fault is over.
-    func faultIsOver() { expectation.lastFault = Self.now }
+    /// Notes that a fault is over.
+    func faultIsOver() { expectation.faultEnds.append(Self.now) }
+
+    /// Notes that recipients may also end like this.
+    func mayEnd(as kind: Outcome.Kind) { expectation.ends.insert(kind) }
 
     /// Notes that answers in flight at about this time are lost.
     func noteDeafness() { expectation.deafness.append(Self.now - 300_000...Self.now + 300_000) }

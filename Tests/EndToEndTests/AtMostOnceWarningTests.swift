@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test func `warns of nothing where a standby is synchronous`() async throws {
-        let server = try await PrivatePostgres.start(minder: Minder())
+        let server = try await PrivatePostgres.start(reaper: Reaper())
         let url = server.connectionString()
         let environment = ["PUSHQ_DATABASE_URL": url]
         for words in [

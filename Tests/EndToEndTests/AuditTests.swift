@@ -65,9 +65,21 @@ import Testing
 
     @Test func `takes unknown for an answer only where a lost lease left somebody uncertain`() throws {
         let ends = [Self.one: [Outcome.delivered], Self.two: [.unknown]]
-        #expect(audit(try record(Self.both), ends).lost == 1)
+        let expectation = Audit.Expectation().ending(.unknown)
+        #expect(audit(try record(Self.both), ends, expectation).lost == 1)
         let lease = LapsedLease(deadline: 8_000_000, uncertain: [Self.two])
-        #expect(audit(try record(Self.both), ends, leases: [lease]).lost == 0)
+        #expect(audit(try record(Self.both), ends, leases: [lease], expectation).lost == 0)
+        let unexplained = audit(try record(Self.both), ends, leases: [lease])
+        #expect(unexplained.findings == ["1 ended as unknown, such as \(Self.two)"])
+    }
+
+    @Test(arguments: [Outcome.suppressed, .expired, .cancelled, .unknown, .failed(Reason(code: 1))])
+    func `takes an end without an answer only where the trial makes such ends`(end: Outcome) throws {
+        let ends = [Self.one: [Outcome.delivered], Self.two: [end]]
+        let record = try record([(1, Self.one, nil), (3, Self.one, 200)])
+        #expect(audit(record, ends).lost == 1)
+        let expectation = Audit.Expectation().ending(try #require(end.kind))
+        #expect(audit(record, ends, expectation).lost == 0)
     }
 
     @Test func `finds who is said to be delivered and never arrived`() throws {
@@ -97,6 +109,21 @@ import Testing
             (22, Self.two, 200),
         ]
         #expect(audit(try record(again), Self.delivered).repeated == 2)
+    }
+
+    @Test func `counts the time to recover from the end of the fault that cost the lease`() throws {
+        let events: [(Int, APNsID, Int?)] = [
+            (1000, Self.one, nil), (1100, Self.one, 200), (2000, Self.two, nil), (2100, Self.two, 200),
+            (20_000, Self.two, nil), (20_500, Self.two, 200),
+        ]
+        // The lease of 3 s was last renewed at 2 s.
+        let lease = LapsedLease(deadline: 5_000_000, uncertain: [Self.two])
+        var faults = Audit.Expectation()
+        #expect(audit(try record(events), Self.delivered, leases: [lease], faults).recovered == 18.5)
+        faults.faultEnds = [1_500_000, 12_000_000, 30_000_000]
+        let late = audit(try record(events), Self.delivered, leases: [lease], faults)
+        #expect(late.recovered == 8.5)
+        #expect(late.recoveryLimit == 39)
     }
 
     @Test func `bounds repeats by what a lost lease had sent since its last flush`() throws {

@@ -98,6 +98,17 @@ import Transport
         #expect(try #require(pod["terminationGracePeriodSeconds"] as? Int) >= seconds + 10)
         let grace = try #require(try await Self.compose()["worker"]?["stop_grace_period"] as? String)
         #expect(try #require(Int(grace.dropLast())) >= seconds + 10)
+        let page = Self.folder.deletingLastPathComponent().appending(path: "docs/operating.md")
+        let advised = try String(contentsOf: page, encoding: .utf8).firstMatch(of: /docker run --stop-timeout (\d+)/)
+        #expect(try #require(advised.flatMap { Int($0.output.1) }) >= seconds + 10)
+    }
+
+    /// While PostgreSQL or APNs is out of reach, no worker is ready.
+    @Test func `let a node be drained, one worker after the other, also while none is ready`() async throws {
+        let documents = try await Self.documents("kubernetes/workers.yaml")
+        let budget = documents.first { $0["kind"] as? String == "PodDisruptionBudget" }?["spec"] as? Fields
+        #expect(budget?["maxUnavailable"] as? Int == 1)
+        #expect(budget?["unhealthyPodEvictionPolicy"] as? String == "AlwaysAllow")
     }
 
     /// The executables are linked with libraries from packages that a bare system does not have.
@@ -130,10 +141,32 @@ import Transport
 
     // MARK: Commands
 
+    @Test func `make secrets that nobody else can read, and overwrite none`() async throws {
+        let file = try String(contentsOf: Self.folder.appending(path: "docker/compose.yaml"), encoding: .utf8)
+        let head = file.split(separator: "\n").prefix { $0.hasPrefix("#") }.map { $0.dropFirst() }
+            .joined(separator: "\n")
+        let command = try #require(head.firstMatch(of: #/\(umask 077.*>\.env\)/#.dotMatchesNewlines())?.output)
+        let folder = try TemporaryFolder()
+        let script = "cd '\(folder.path(""))'\n\(command)"
+        let made = try await Executable(path: "/bin/bash").run(["-c", script])
+        #expect(made.code == 0, "\(made.errors)")
+        let secrets = folder.read(".env")
+        let names = secrets.matches(of: /(\w+)=[0-9a-f]{64}\n/).map { String($0.output.1) }
+        let wanted = file.matches(of: /\$\{(\w+):\?/).map { String($0.output.1) }
+        #expect(names.count == 3 && Set(names) == Set(wanted))
+        let attributes = try FileManager.default.attributesOfItem(atPath: folder.path(".env"))
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+
+        // Without the master key, the credentials in the database cannot be read.
+        let again = try await Executable(path: "/bin/bash").run(["-c", script])
+        #expect(again.code != 0)
+        #expect(folder.read(".env") == secrets)
+    }
+
     /// Starts the services of the Compose file one after the other, on one server.
     @Test func `start a worker that answers its probes and drains`() async throws {
-        let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
+        let reaper = try Reaper()
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         try await postgres.createDatabase("pushq")
         let compose = try await Self.compose()
         let folder = try TemporaryFolder()
@@ -176,7 +209,7 @@ import Transport
         worker.signal(SIGTERM)
         #expect(await worker.waitForExit(within: .seconds(40)) == .code(0), "\(folder.read("log"))")
         #expect(try await Executable(path: "/bin/bash").run(["-c", script]).code != 0, "nobody is healthy any more")
-        await minder.end()
+        await reaper.end()
     }
 
     private let key = String(repeating: "5c", count: 32)

@@ -34,7 +34,7 @@ extension `Real processes that start campaigns` {
                 await doomed.kill()
                 try await rig.waitUntilFinished()
 
-                let audit = try await rig.audit()
+                let audit = try await rig.audit(Audit.Expectation().ending(.suppressed))
                 audit.expectWhole()
                 var all = (delivered: 0, suppressed: 0, unknown: 0)
                 var retried = 0

@@ -79,6 +79,39 @@ extension `Real processes` {
         }
     }
 
+    @Suite struct `A lost master key` {
+        @Test func `does not stop a webhook that gets a new secret, because the former one is not kept`() async throws {
+            let new = try MasterKey.random()
+            try await withRig {
+                $0.devices = 1
+            } _: { rig in
+                let tenant = rig.queue.tenant
+                let set = ["webhook", "set", tenant, "--url", "https://push.acme.example/"]
+                #expect(try await rig.admin(set).code == 0)
+                let renew = ["webhook", "set", tenant, "--new-secret"]
+                let former = "select count(*) from pushq.webhook where former_sealed is not null"
+                let reason =
+                    "the former one is sealed under master key \(rig.masterKeys.first.name), which this command does not have"
+
+                let asked = try await rig.admin(renew, masterKeys: new.hexadecimal)
+                #expect(asked.code != 0, "the receiver knows no other secret")
+                #expect(
+                    asked.errors.contains("ends the secret of the webhook of \(tenant) at once: \(reason)"),
+                    "\(asked.errors)")
+                let renewed = try await rig.admin(renew + ["--yes"], masterKeys: new.hexadecimal)
+                #expect(renewed.code == 0 && renewed.output.contains("its secret, which is not shown again"))
+                #expect(
+                    renewed.errors.contains("messages are signed with the new secret only: \(reason)"),
+                    "\(renewed.errors)")
+                #expect(try await rig.number(former) == 0)
+
+                let again = try await rig.admin(renew, masterKeys: new.hexadecimal)
+                #expect(again.code == 0 && again.errors.isEmpty, "\(again.errors)")
+                #expect(try await rig.number(former) == 1, "this one can be opened")
+            }
+        }
+    }
+
     @Suite struct `Secrets of a process` {
         /// Kills a process in a folder where it may leave a core dump. Returns what it leaves.
         private func end(

@@ -63,6 +63,26 @@ extension `Real processes` {
             }
         }
 
+        /// Starts Prometheus at a free port. If another program takes the port first, Prometheus ends, and gets another
+        /// port.
+        private func startPrometheus(in folder: TemporaryFolder) async throws -> (process: ChildProcess, port: UInt16) {
+            for _ in 1...3 {
+                let port = try freePort()
+                let process = try Executable(path: "/usr/bin/prometheus").start(
+                    [
+                        "--config.file=\(folder.path("prometheus.yml"))", "--storage.tsdb.path=\(folder.path("data"))",
+                        "--web.listen-address=127.0.0.1:\(port)",
+                    ], output: folder.path("out"), errors: folder.path("err"))
+                try await eventually("Prometheus listens or has ended", within: .seconds(60)) {
+                    if process.exit != nil { return true }
+                    let answer = try? await PlainClient.get("/-/ready", from: .tcp(host: "127.0.0.1", port: port))
+                    return answer?.body.contains("Prometheus") == true
+                }
+                if process.exit == nil { return (process, port) }
+            }
+            throw NeverHappened(description: "Prometheus has ended three times: \(folder.read("err"))")
+        }
+
         @Test func `are scraped by Prometheus, which finds them as they are`() async throws {
             try await withRig {
                 $0.devices = 500
@@ -77,12 +97,7 @@ extension `Real processes` {
                       - job_name: pushq
                         static_configs: [{targets: ["\(place)"]}]
                     """, to: "prometheus.yml")
-                let port = try freePort()
-                let prometheus = try Executable(path: "/usr/bin/prometheus").start(
-                    [
-                        "--config.file=\(folder.path("prometheus.yml"))", "--storage.tsdb.path=\(folder.path("data"))",
-                        "--web.listen-address=127.0.0.1:\(port)",
-                    ], output: folder.path("out"), errors: folder.path("err"))
+                let (prometheus, port) = try await startPrometheus(in: folder)
                 defer { prometheus.signal(SIGKILL) }
                 try await rig.startCampaign()
                 try await rig.waitUntilFinished()

@@ -6,12 +6,12 @@ import Testing
 
 extension `Real processes that start campaigns` {
     @Suite struct `The example of a nightly campaign` {
-        private static let script = Executable(
-            path: URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(
-                path: "../../examples/nightly.sh"
-            ).standardized.path)
+        private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        private static let path = root.appending(path: "examples/nightly.sh").path
+        private static let script = Executable(path: path)
 
-        /// The environment of a crontab, with few variables and a short path.
+        /// The environment of a crontab: few variables, and cron's own path behind the folder of the tests' pushq.
         private static func crontab(of rig: Rig, payload: String) -> [String: String] {
             [
                 "PATH": "\(Executable.folder):/usr/bin:/bin",
@@ -102,6 +102,37 @@ extension `Real processes that start campaigns` {
             let ended = try await Self.script.run([], environment: crontab)
             #expect(ended.code == 1)
             #expect(ended.errors.contains("it is too early for this evening's campaign"), "\(ended.errors)")
+        }
+
+        @Test func `finds pushq where the README installs it, although cron does not look there`() async throws {
+            let readme = try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
+            let folder = try #require(
+                readme.firstMatch(of: /sudo cp dist\/pushq dist\/pushq-admin (\S+)\/\n/)?.output.1)
+            // It ends before it would start pushq, which may be installed here. Bash prints what it does.
+            let crontab = [
+                "PATH": "/usr/bin:/bin", "QUEUE": "a/b/sandbox", "PAYLOAD": "p.json", "NOT_BEFORE": "tomorrow 00:00",
+            ]
+            let ended = try await Executable(path: "/bin/bash").run(["-x", Self.path], environment: crontab)
+            #expect(ended.errors.contains("+ PATH=/usr/bin:/bin:\(folder)\n"), "\(ended.errors)")
+        }
+
+        @Test(arguments: [["--dryrun"], ["-v", "--dry-run"], ["--dry-run", "now"], [""], []])
+        func `starts pushq only if it knows its command line`(arguments: [String]) async throws {
+            let folder = try TemporaryFolder()
+            // Stands in for pushq, and tells that it was called.
+            let pushq = try folder.write("#!/bin/sh\necho called\n", to: "pushq")
+            try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: pushq)
+            let crontab = [
+                "PATH": "\(folder.path("")):/usr/bin:/bin", "QUEUE": "a/b/sandbox", "PAYLOAD": "p.json",
+                "NOT_BEFORE": "today 00:00",
+            ]
+            let ended = try await Self.script.run(arguments, environment: crontab)
+            if arguments.isEmpty {
+                #expect(ended.code == 0 && ended.output == "called\n", "\(ended.errors)")
+            } else {
+                #expect(ended.code == 2 && ended.output.isEmpty, "\(ended.output)")
+                #expect(ended.errors == "usage: nightly.sh [--dry-run]\n")
+            }
         }
 
         @Test(arguments: ["QUEUE", "PAYLOAD"])

@@ -176,13 +176,13 @@ extension `Real processes with databases of their own` {
 
         @Test func `from a base backup and an archive sends again only what an operator decides`() async throws {
             let page = try RestorePage()
-            let minder = try Minder()
+            let reaper = try Reaper()
             // The archive is beside the data directory, in which the command runs.
             let archive = try page.settings.mapValues { $0.replacing("/backup", with: "../backup") }
             #expect(archive.count == 2)
             let usual = ["fsync": "off", "full_page_writes": "off"]
             let server = try await PrivatePostgres.start(
-                ServerSettings(usual.merging(archive) { $1 }), minder: minder)
+                ServerSettings(usual.merging(archive) { $1 }), reaper: reaper)
             let backup = ["BACKUP": "\(server.socketFolder)/backup"]
             var adjusted = Rig.Settings()
             settings(&adjusted)
@@ -200,7 +200,7 @@ extension `Real processes with databases of their own` {
                 try await server.stop(.immediate)
 
                 for sends in [false, true] {
-                    let restored = try await PrivatePostgres.restore(ServerSettings(usual), minder: minder) { new in
+                    let restored = try await PrivatePostgres.restore(ServerSettings(usual), reaper: reaper) { new in
                         // The format of PostgreSQL's parameter, which accepts no other.
                         let style = Date.ISO8601FormatStyle(
                             dateTimeSeparator: .space, includingFractionalSeconds: true)
@@ -217,14 +217,14 @@ extension `Real processes with databases of their own` {
                     try await restored.stop(.immediate)
                 }
             }
-            await minder.end()
+            await reaper.end()
         }
 
         @Test func `from a dump does the same, on a server of its own`() async throws {
             let page = try RestorePage()
-            let minder = try Minder()
+            let reaper = try Reaper()
             let other = try await PrivatePostgres.start(
-                ServerSettings(["fsync": "off", "full_page_writes": "off"]), minder: minder)
+                ServerSettings(["fsync": "off", "full_page_writes": "off"]), reaper: reaper)
             try await withRig {
                 settings(&$0)
             } _: { rig in
@@ -253,7 +253,7 @@ extension `Real processes with databases of their own` {
                 ).run()
                 try await check(rig, other, rig.database, sends: true, backTo: moment, loss)
             }
-            await minder.end()
+            await reaper.end()
         }
     }
 }

@@ -51,14 +51,22 @@ extension `Real processes with several databases` {
             /// Creates or updates the router. Returns how the command ended.
             @discardableResult
             func refresh() async throws -> Executable.Ended {
-                let made = try await Executable.admin.run([
+                let made = try await ask()
+                if !made.output.isEmpty { try await apply(made.output) }
+                return made
+            }
+
+            /// Asks the databases, and makes the script for the router.
+            func ask() async throws -> Executable.Ended {
+                try await Executable.admin.run([
                     "router", "--databases", list, "--passfile", "\(router.server.socketFolder)/passwords",
                 ])
-                guard !made.output.isEmpty else { return made }
-                try await router.server.shell(
-                    #"printf '%s' "$SCRIPT" | psql -Xqd router -v ON_ERROR_STOP=1"#, ["SCRIPT": made.output]
+            }
+
+            func apply(_ script: String) async throws {
+                _ = try await router.server.shell(
+                    #"printf '%s' "$SCRIPT" | psql -Xqd router -v ON_ERROR_STOP=1"#, ["SCRIPT": script]
                 ).run()
-                return made
             }
         }
 
@@ -75,15 +83,15 @@ extension `Real processes with several databases` {
 
         /// Runs `body` with both databases, a worker for them, and a router that is not created yet.
         private func withStage(_ body: @escaping @Sendable (Rig, Stage) async throws -> Void) async throws {
-            let minder = try Minder()
-            let server = try await PrivatePostgres.start(minder: minder)
+            let reaper = try Reaper()
+            let server = try await PrivatePostgres.start(reaper: reaper)
             var settings = Rig.Settings()
             settings.devices = 1
             settings.hasNeighbour = true
             try await Rig.run(on: server, settings) { _, rig in
                 let first = Place(server: server, database: rig.database)
-                let second = Place(server: try await .start(minder: rig.minder), database: "second")
-                let router = Place(server: try await .start(minder: rig.minder), database: "router")
+                let second = Place(server: try await .start(reaper: rig.reaper), database: "second")
+                let router = Place(server: try await .start(reaper: rig.reaper), database: "router")
                 for place in [second, router] { try await place.server.createDatabase(place.database) }
                 let list = "\(rig.folder)/databases"
                 try "\(first.url)\n\(second.url)\n".write(toFile: list, atomically: true, encoding: .utf8)
@@ -110,7 +118,7 @@ extension `Real processes with several databases` {
                 }
                 try await body(rig, stage)
             }
-            await minder.end()
+            await reaper.end()
         }
 
         /// `token` is one byte, which is repeated to make the token.
@@ -208,6 +216,35 @@ extension `Real processes with several databases` {
             }
         }
 
+        @Test func `keeps what it was told of a move after the databases were asked`() async throws {
+            try await withStage { rig, stage in
+                let router = stage.router
+                try #require(try await stage.refresh().code == 0)
+                // A router of an earlier version.
+                _ = try await router.psql("alter table pushq_router.place drop told_at")
+                try #require(try await stage.refresh().code == 0)
+                let asked = try await stage.ask()
+                try #require(asked.code == 0, "\(asked.errors)")
+                let moved = try await rig.admin([
+                    "tenant", "move", "acme", "--to", stage.second.url, "--router", router.url,
+                ])
+                #expect(moved.code == 0 && !moved.errors.contains("was not updated"), "\(moved.errors)")
+                let place = "select distinct database from pushq_router.place where tenant = 'acme'"
+                // However long the command took after that.
+                _ = try await router.psql("update pushq_router.place set told_at = now() where told_at is not null")
+                try await stage.apply(asked.output)
+                #expect(try await router.psql(place) == "5")
+
+                // The databases decide again once the move is longer ago than their answer.
+                let later = "update pushq_router.place set told_at = told_at - interval '1 hour'"
+                _ = try await router.psql(later)
+                try await stage.apply(asked.output)
+                #expect(try await router.psql(place) == "0")
+                try #require(try await stage.refresh().code == 0)
+                #expect(try await router.psql(place) == "5")
+            }
+        }
+
         @Test func `keeps what it knows of tenants whose place nobody can tell, and follows the others`() async throws {
             try await withStage { rig, stage in
                 let (router, queues) = (stage.router, Self.queues)
@@ -258,6 +295,40 @@ extension `Real processes with several databases` {
                         == 0)
                 #expect(try #require(Int64(try await router.psql(send(queues.acme, "a3"), as: "shop"))) & 1023 == 5)
                 #expect(try await router.psql("select count(*) from pushq_router.place where tenant = 'gamma'") == "0")
+            }
+        }
+
+        /// The timer updates the router each minute, and a call may take longer.
+        @Test func `is updated while a call is under way, and no other call waits for that`() async throws {
+            try await withStage { _, stage in
+                let (router, queues) = (stage.router, Self.queues)
+                try #require(try await stage.refresh().code == 0)
+                _ = try await router.psql("grant pushq_producer to shop, toys")
+                let call = send(queues.acme, "a1")
+                let underWay = Task {
+                    try? await router.psql("begin", call, "select pg_sleep(600)", as: "shop")
+                }
+                let sleeping = "from pg_stat_activity where usename = 'shop' and wait_event = 'PgSleep'"
+                try await wait(for: "the call", within: .seconds(60)) {
+                    try await router.psql("select count(*) \(sleeping)") == "1"
+                }
+                #expect(try await stage.refresh().code == 0)
+                #expect(Int64(try await router.psql(send(queues.acme, "a2"), as: "shop")) != nil)
+                // The call was under way all the time.
+                #expect(try await router.psql("select pg_terminate_backend(pid) \(sleeping)") == "t")
+                _ = await underWay.value
+
+                // Whatever another program holds, an update does not make calls wait for long.
+                let lock = "lock table pushq_router.place in share mode"
+                let holder = Task { try? await router.psql("begin", lock, "select pg_sleep(600)") }
+                let holding = "from pg_stat_activity where query like '%pg_sleep(600)' and wait_event = 'PgSleep'"
+                try await wait(for: "the lock", within: .seconds(60)) {
+                    try await router.psql("select count(*) \(holding)") == "1"
+                }
+                await #expect(throws: (any Error).self) { try await stage.refresh() }
+                #expect(try await router.psql("select pg_terminate_backend(pid) \(holding)") == "t")
+                _ = await holder.value
+                #expect(try await stage.refresh().code == 0)
             }
         }
 

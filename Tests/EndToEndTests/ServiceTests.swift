@@ -32,6 +32,16 @@ import Testing
         #expect(ended.errors.isEmpty && ended.output.isEmpty, "\(ended.errors) \(ended.output)")
     }
 
+    /// systemd-analyze here accepts specifiers that an older systemd leaves out together with their variable.
+    @Test func `finds the master key with specifiers that every supported systemd knows`() throws {
+        let settings = try unit().split(separator: "\n").filter { !$0.hasPrefix("#") }.joined(separator: "\n")
+        let specifiers = settings.matches(of: #/%./#).map { String($0.output) }
+        #expect(Set(specifiers) == ["%t", "%n"], "%d is new in systemd 250; Ubuntu 22.04 has 249")
+        // Where a system unit's credentials are (systemd.exec(5)).
+        #expect(settings.contains("\nLoadCredential=master.key:/etc/pushq/master.key\n"))
+        #expect(settings.contains("\nEnvironment=PUSHQ_MASTER_KEY_FILE=%t/credentials/%n/master.key\n"))
+    }
+
     /// With the unit's own options, those of the file beside it, and each option that the comments suggest instead.
     @Test func `starts a worker with options that it takes, also those that it advises`() async throws {
         let folder = URL(fileURLWithPath: #filePath)

@@ -18,7 +18,7 @@ extension `Real processes of tenants that move` {
             let url: String
 
             init(beside rig: Rig) async throws {
-                server = try await PrivatePostgres.start(minder: rig.minder)
+                server = try await PrivatePostgres.start(reaper: rig.reaper)
                 try await server.createDatabase("other")
                 url = server.connectionString(database: "other")
                 let made = try await Executable.admin.run(
@@ -66,7 +66,7 @@ extension `Real processes of tenants that move` {
 
         /// Starts a move with `--json`, and writes its output and errors to files.
         private func startMove(_ rig: Rig, _ other: Other, number: Int) throws -> ChildProcess {
-            try rig.minder.start(
+            try rig.reaper.start(
                 Executable.admin.command(
                     ["tenant", "move", "acme", "--to", other.url, "--json"], environment: environment(rig),
                     output: "\(rig.folder)/move-\(number).out", errors: "\(rig.folder)/move-\(number).log"))
@@ -112,7 +112,7 @@ extension `Real processes of tenants that move` {
         ) async throws {
             // The holder is idle in its transaction. A running statement would have a snapshot, and the move would wait
             // for it.
-            let holder = try rig.minder.start(
+            let holder = try rig.reaper.start(
                 server.client(
                     "psql",
                     [
@@ -153,8 +153,8 @@ extension `Real processes of tenants that move` {
         }
 
         @Test func `loses nothing and repeats nothing, wherever the mover is killed`() async throws {
-            let minder = try Minder()
-            let server = try await PrivatePostgres.start(minder: minder)
+            let reaper = try Reaper()
+            let server = try await PrivatePostgres.start(reaper: reaper)
             var settings = Rig.Settings()
             settings.devices = Self.devices
             try await Rig.run(on: server, settings) { _, rig in
@@ -258,12 +258,12 @@ extension `Real processes of tenants that move` {
                 }
                 #expect(await worker.drain() == .code(0), "\(worker.log)")
             }
-            await minder.end()
+            await reaper.end()
         }
 
         @Test func `goes to and fro under load, killed at random moments, and each push arrives once`() async throws {
-            let minder = try Minder()
-            let server = try await PrivatePostgres.start(minder: minder)
+            let reaper = try Reaper()
+            let server = try await PrivatePostgres.start(reaper: reaper)
             var settings = Rig.Settings()
             settings.devices = Self.devices
             try await Rig.run(on: server, settings) { _, rig in
@@ -284,7 +284,7 @@ extension `Real processes of tenants that move` {
                     var attempt = 0
                     while true {
                         let log = "\(rig.folder)/random-\(round)-\(attempt).log"
-                        let move = try rig.minder.start(
+                        let move = try rig.reaper.start(
                             Executable.admin.command(
                                 ["tenant", "move", "acme", "--to", to], environment: environment(rig, at: from),
                                 output: "\(log).out", errors: log))
@@ -341,7 +341,7 @@ extension `Real processes of tenants that move` {
                 #expect(strange.isEmpty, "\(strange)")
                 for worker in workers { #expect(await worker.drain() == .code(0), "\(worker.log)") }
             }
-            await minder.end()
+            await reaper.end()
         }
     }
 }

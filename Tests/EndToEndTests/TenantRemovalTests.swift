@@ -25,7 +25,7 @@ extension `Real processes that send campaigns` {
                 #expect(asked.errors.contains("; nothing was changed: pass --yes"), "\(asked.errors)")
 
                 // Killed as soon as some devices are gone.
-                let first = try rig.minder.start(
+                let first = try rig.reaper.start(
                     Executable.admin.command(
                         words + ["--yes"], environment: environment, output: "\(rig.folder)/remove.out",
                         errors: "\(rig.folder)/remove.log"))

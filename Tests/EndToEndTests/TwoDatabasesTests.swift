@@ -111,13 +111,13 @@ extension `Real processes of tenants that move` {
         }
 
         @Test func `each gets what it sends, while one moves and the other ones' database is killed`() async throws {
-            let minder = try Minder()
-            let server = try await PrivatePostgres.start(minder: minder)
+            let reaper = try Reaper()
+            let server = try await PrivatePostgres.start(reaper: reaper)
             var settings = Rig.Settings()
             settings.devices = 1
             try await Rig.run(on: server, settings) { actor, rig in
                 let first = Place(server: server, database: rig.database)
-                let second = Place(server: try await PrivatePostgres.start(minder: rig.minder), database: "second")
+                let second = Place(server: try await PrivatePostgres.start(reaper: rig.reaper), database: "second")
                 try await second.server.createDatabase(second.database)
                 let made = try await Executable.admin.run(
                     ["migrate", "--database-number", "5"], environment: ["PUSHQ_DATABASE_URL": second.url])
@@ -209,7 +209,7 @@ extension `Real processes of tenants that move` {
                 let counted = try rig.simulator.counted()
                 #expect(counted.providerTokens == 1 && counted.refused.isEmpty, "\(counted)")
             }
-            await minder.end()
+            await reaper.end()
         }
     }
 }

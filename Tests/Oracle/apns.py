@@ -56,7 +56,7 @@ class Mood:
     refused_stream: float = 0.0  # REFUSED_STREAM: not looked at
     silent: float = 0.0  # no answer
     channel_gone: float = 0.0  # 400 ChannelNotRegistered, to broadcasts alone
-    stubborn: float = 0.0  # of recipients: refused in passing, four times in a row
+    stubborn: float = 0.0  # of recipients: refused for now, four times in a row
     slow: float = 0.02  # seconds: answers take between nothing and this
 
 

@@ -11,7 +11,7 @@ import re
 
 LARGEST = 99_999
 # What APNs answers to a push that is sent again later, with a number that is taken anew.
-PASSING = {429, 500, 503}
+TRANSIENT = {429, 500, 503}
 OBJECT = re.compile(r'("badge"\s*:\s*)\d')
 
 
@@ -81,7 +81,7 @@ class Badges:
             spans = list(self.spans(place, sending, taken_after, arrival.at))
             if not any(min(low, LARGEST) <= number <= high for low, high in spans):
                 return f"brought {number} instead of {' or '.join(f'{low} to {high}' for low, high in spans)}"
-            if arrival.status in PASSING:
+            if arrival.status in TRANSIENT:
                 taken_after = arrival.at
         if all(self.stays(other, place[1]) for other in self.raising[place]):
             for (_, number), (arrival, other) in zip(figures, figures[1:]):
@@ -110,11 +110,11 @@ class Badges:
             yield low, high
 
     def stays(self, sending, token):
-        """Whether it has surely been counted since it first arrived: it was taken in the end, and refused only for the
-        moment."""
+        """Whether it has surely been counted since it first arrived: it was accepted in the end, and refused only for
+        the moment."""
         arrivals = self.arrivals.get((sending.root, token), ())
-        is_taken = bool(arrivals) and arrivals[-1].status == 200 and not sending.retried
-        return is_taken and all(arrival.status in {200, *PASSING} for arrival in arrivals)
+        is_accepted = bool(arrivals) and arrivals[-1].status == 200 and not sending.retried
+        return is_accepted and all(arrival.status in {200, *TRANSIENT} for arrival in arrivals)
 
     def may_change(self, place, sending, arrival):
         """Whether an arrival may bring another number than the one before: the badge was reset, or what had been refused

@@ -35,7 +35,7 @@ REASONS = {
     29: "TooManyRequests",
     30: "InternalServerError",
     31: "ServiceUnavailable",
-    33: "OtherPassing",
+    33: "OtherTransient",
     35: "NoAnswer",
     36: "Quarantined",
     37: "GivenBack",

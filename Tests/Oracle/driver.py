@@ -30,6 +30,7 @@ class Event:
     began: float
     ended: float = None
     root: int = None  # of what was sent
+    job: int = None  # of failed recipients that are sent to again
     error: str = None  # the SQLSTATE, or what a command printed
     committed: bool = True
     expiration: int = None  # of what was sent, as it stands in its header
@@ -652,6 +653,19 @@ class Driver:
         if "has ended" in output:
             event.error = "it has ended"  # it was not cancelled
 
+    def cancelsend(self, operation, event):
+        place = (operation.queue, operation.key)
+        sent = (e for e in self.history.events if isinstance(e.operation, s.Send) and e.root is not None)
+        event.root = next((e.root for e in sent if (e.operation.queue, e.operation.key) == place), None)
+        if event.root is None:
+            return  # it was refused
+        if not operation.by_job:
+            self.sql(event, "select held from pushq.cancel(%s, %s)", (operation.queue, event.root))
+            return
+        jobs = "select id from pushq.job where root_id = %s union all select job_id from pushq.lease where root_id = %s"
+        for (job,) in self.stack.query(jobs, (event.root, event.root)):
+            self.sql(event, "select held from pushq.cancel_job(%s, %s)", (operation.queue, job))
+
     def renewsecret(self, operation, event):
         self.set_webhook(operation.tenant, "--new-secret", "--yes")
 
@@ -666,9 +680,9 @@ class Driver:
             return self.admin(event, "campaign", "retry-failed", operation.queue, operation.key, "--yes")
         failed = self.stack.admin_json("job", "list", operation.queue, "--failed")
         if failed:
-            job = failed[0]["job"]
-            event.root = self.stack.query("select root_id from pushq.result where job_id = %s", (job,))[0][0]
-            self.admin(event, "job", "retry", operation.queue, str(job))
+            event.job = int(failed[0]["job"])
+            event.root = self.stack.query("select root_id from pushq.result where job_id = %s", (event.job,))[0][0]
+            self.admin(event, "job", "retry", operation.queue, str(event.job))
         return None
 
     # What breaks.

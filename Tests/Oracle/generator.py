@@ -14,6 +14,7 @@ from .scenario import (
     Broadcast,
     Campaign,
     CancelCampaign,
+    CancelSend,
     Cap,
     ChangeCap,
     ChangeQuietHours,
@@ -118,6 +119,7 @@ class Generator:
         self.time_dice = random.Random(f"times {seed} {size}")
         self.list_dice = random.Random(f"lists of users {seed} {size}")
         self.start_dice = random.Random(f"activities of users {seed} {size}")
+        self.cancel_dice = random.Random(f"cancellations {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -156,6 +158,7 @@ class Generator:
             self.start_activities(queues)
             self.pile_up_updates(queues)
             self.outwait(queues)
+            self.call_off(queues)
             self.reach_users(queues)
             self.run_out_of_time(queues)
             self.schedule(queues)
@@ -822,6 +825,29 @@ class Generator:
             self.operations.append(Send(queue.name, self.message(queue, "background"), tokens, send_within=1.0))
         self.operations.append(Wait(round(1.2 + dice.random(), 3)))
         self.operations.append(ResumeQueue(queue.name))
+
+    def call_off(self, queues):
+        """Now and then something is cancelled before any of it can be sent, because its queue is paused or its time
+        has not come; or a campaign that has just begun, of which some were refused for the moment and wait."""
+        dice = self.cancel_dice
+        queue = dice.choice(queues)
+        if dice.random() > 0.06 or queue.name in self.paused_queues or queue.tenant in self.suspended:
+            return
+        known = self.tokens[queue.name]
+        tokens = tuple(dice.sample(known, min(len(known), dice.choice([1, 4, 40]))))
+        kind = dice.choice(["begun", "paused", "ahead"])
+        with self.throwing(dice):
+            campaign = Campaign(queue.name, self.key(), self.message(queue, "background"), tokens)
+            stop = CancelCampaign(queue.name, campaign.key)
+            if kind == "begun":
+                self.operations += [campaign, Wait(round(dice.uniform(0.1, 0.5), 3)), stop]
+                return
+            run_in = dice.choice([2.5, 86400]) if kind == "ahead" else None
+            send = Send(queue.name, self.message(queue, "background"), tokens, key=self.key(), run_in=run_in)
+            steps = [send, CancelSend(queue.name, send.key, by_job=dice.random() < 0.4)]
+            if kind == "paused":
+                steps = [PauseQueue(queue.name), *steps, campaign, stop, ResumeQueue(queue.name)]
+            self.operations += steps
 
     def start_activities(self, queues):
         """Now and then Live Activities of a type are started: on devices whose push-to-start tokens are for it or, as far as

@@ -1,5 +1,6 @@
 """Holds what arrived, and what the books say, against the model: token by token, byte by byte."""
 
+import bisect
 import collections
 import dataclasses
 import json
@@ -9,10 +10,10 @@ import re
 from .badges import Badges
 from .books import CAPPED, ENDINGS, KINDS, LACKS, QUIET, SHOWN
 from .caps import Caps
-from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_device
+from .model import DEAD, GONE, IDENTIFIER, SILENCE, SUSPECT, TRANSIENT, concerns_device
 from .personal import comparable
 from .quiet import Quiet
-from .scenario import Campaign, OpenTransaction, Reactivate, UndoDeactivations
+from .scenario import Campaign, OpenTransaction, Reactivate, RetryFailed, UndoDeactivations
 from .webhooks import Webhooks
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -26,6 +27,13 @@ BUNCHING = 3.0
 LISTING = 0.5
 # When what is paused is due, by the books: in 2100.
 FOR_EVER = 4_000_000_000
+# After so many pushes without an answer a recipient is given up (docs/job-lifecycle.md).
+LOSSES = 5
+# Whether a worker was in an outage when it sent a push, its latest answers say: an outage and the recovery after it
+# last for no more than a hundred that are accepted.
+LATEST = 150
+# A job ends a moment after the time that it notes as its end.
+ENDING = 1.0
 FINAL = {"delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown"}
 
 
@@ -51,7 +59,7 @@ class Judge:
         self.findings = [Finding("call", text) for text in model.findings]
         self.arrivals = collections.defaultdict(list)  # (root, target) -> those that were looked at, in order
         self.resets = [(a.environment, a.at) for a in record.arrivals if a.decision and a.decision.kind == "reset"]
-        self.outages = {}
+        self.answered = {}  # (credential, environment) -> door -> answers
         self.quiet = Quiet(model, record)
         self.lapsed = collections.defaultdict(list)  # (root, target) -> deadlines
         for lease_ in books.lapsed:
@@ -74,6 +82,7 @@ class Judge:
             self.judge_sending(sending)
         for text in self.quiet.unspread():
             self.find("release", text)
+        self.judge_retries()
         self.judge_strangers()
         self.judge_sums()
         self.judge_devices()
@@ -192,16 +201,37 @@ class Judge:
             self.find("cancelled", f"{where} arrived {arrival.at - sending.cancelled[1]:.2f} s after it was cancelled")
         elif any(since < arrival.at < until for since, until in sending.paused):
             self.find("paused", f"{where} arrived while it was paused")
-        elif not any(self.model.may_be_sent_at(sending, arrival.target, at) for at in self.sent_first(sending, arrival)):
+        elif not self.may_arrive(sending, arrival):
             self.find(
                 "not to be sent", f"{where} arrived when its device was inactive or a newer update had taken its place"
             )
+        elif sending.cancelled and not self.may_arrive(sending, arrival, sending.cancelled[1]):
+            self.find("cancelled", f"{where} arrived, though no worker can have had it before it was cancelled")
         if self.quiet.is_for(sending):
             nights = [self.quiet.wakes(sending, arrival.target, at) for at in self.sent_first(sending, arrival)]
             if all(nights):
                 since, until = nights[0]
                 after, before = f"{arrival.at - since:.0f} s", f"{until - arrival.at:.0f} s"
                 self.find("quiet hours", f"{where} arrived {after} after they began there, and {before} before their end")
+
+    def may_arrive(self, sending, arrival, until=math.inf):
+        """Whether a worker may have taken this up, until then, when it was right to send it."""
+        moments = self.sent_first(sending, arrival)
+        after = self.refused_by(sending, arrival)
+        return any(self.model.may_be_sent_at(sending, arrival.target, at, after, until) for at in moments)
+
+    def refused_by(self, sending, arrival):
+        """Since when this can have been taken up at the earliest: a push that was refused for the moment goes on in
+        another job. What a worker may not have read, or learned when somebody else had its job, proves nothing."""
+        before = self.arrivals.get((sending.root, arrival.target), ())
+        if (sending.root, arrival.target) in self.lapsed or arrival.is_binary:
+            return -math.inf
+        times = [
+            a.answered_at + (0 if sending.retried else max(a.decision.retry_after - 0.05, 0))
+            for a in before
+            if a.status in TRANSIENT and a.answered_at < arrival.at and not self.model.may_be_unread(a)
+        ]
+        return max(times, default=-math.inf)
 
     def sent_first(self, sending, arrival):
         """When its worker may have sent this first: what stays unanswered is sent again after half a minute, and nobody
@@ -293,7 +323,7 @@ class Judge:
                     "sent twice",
                     f"{where} arrived again{once} {arrival.at - before.at:.2f} s after {self.told(before)}",
                 )
-            if arrival.status not in PASSING:
+            if arrival.status not in TRANSIENT:
                 before = arrival
         if (sending.root, target) in self.lapsed or sending.retried:
             return  # who has it next knows nothing of what was asked for
@@ -329,24 +359,31 @@ class Judge:
             return True
         return any(a.answered_at is None or self.model.may_be_unread(a) for a in arrivals)
 
-    def had_outage(self, sending):
-        """Whether there may have been an outage for those who share its credential, in which no attempts are spent."""
-        credential, environment = sending.queue.credential, sending.queue.environment
-        if (credential, environment) not in self.outages:
-            answers = sorted(
-                (a.answered_at, a.status in PASSING)
-                for sent in self.model.sendings
-                if (sent.queue.credential, sent.queue.environment) == (credential, environment)
-                for target in sent.may
-                for a in self.arrivals.get((sent.root, target), ())
-                if a.status
-            )
-            refused = [is_refused for _, is_refused in answers]
-            # Half of fifty, or five in a row; looked at for all workers together, so with less in a row than each may see.
-            self.outages[credential, environment] = any(
-                sum(refused[n : n + 10]) >= 4 for n in range(max(len(refused) - 9, 1))
-            )
-        return self.outages[credential, environment]
+    def had_outage(self, sending, since, until):
+        """Whether there may have been an outage between two times for a worker that sent to those who share its
+        credential: in it no attempts are spent."""
+        for answers in self.answers_over(sending.queue.credential, sending.queue.environment).values():
+            first = bisect.bisect_left(answers, (since, False)) - LATEST
+            last = bisect.bisect_right(answers, (until, True))
+            refused = [is_refused for _, is_refused in answers[max(first, 0) : last]]
+            # Half of fifty, or five in a row; with less in a row, since a worker may have read them in another order.
+            if any(sum(refused[n : n + 10]) >= 4 for n in range(max(len(refused) - 9, 1))):
+                return True
+        return False
+
+    def answers_over(self, credential, environment):
+        """What a credential was answered at each door, and at all together: pairs of a time and whether that was a
+        refusal for the moment, in order."""
+        if (credential, environment) not in self.answered:
+            doors = collections.defaultdict(list)
+            for sent in self.model.sendings:
+                if (sent.queue.credential, sent.queue.environment) == (credential, environment):
+                    for target in sent.may:
+                        for a in self.arrivals.get((sent.root, target), ()):
+                            for door in (a.door, None) if a.status else ():
+                                doors[door].append((a.answered_at, a.status in TRANSIENT))
+            self.answered[credential, environment] = {door: sorted(answers) for door, answers in doors.items()}
+        return self.answered[credential, environment]
 
     def judge_outcome(self, sending, target, entries, arrivals, where):
         ends = [entry for entry in entries if entry.kind in FINAL and not entry.sent_again]
@@ -354,19 +391,19 @@ class Judge:
         if self.is_in_quiet_hours(entries, ends):
             return
         if waiting or len(ends) != 1:
-            is_ahead = sending.is_far_ahead and len(waiting) == 1 and not ends
+            is_ahead = sending.is_far_ahead and not sending.cancelled and len(waiting) == 1 and not ends
             if not is_ahead or abs(waiting[0].run_at - sending.begins) > 0.01:
                 shown = ", ".join(entry.kind for entry in entries)
                 self.find("outcome", f"{where} does not have one outcome: {shown}")
             return
         (end,) = ends
-        told = [a for a in arrivals if a.status and a.status not in PASSING]
-        passing = [a for a in arrivals if a.status in PASSING]
+        told = [a for a in arrivals if a.status and a.status not in TRANSIENT]
+        transient = [a for a in arrivals if a.status in TRANSIENT]
         # An earlier end tells of what was sent until then: that of a failure that somebody had sent again.
         given_up = max((entry.ended_at for entry in entries if entry.sent_again), default=-math.inf)
         recent = [a for a in arrivals if a.at > given_up]
         concerned = recent if end.kind in ("suppressed", "expired", "cancelled") else arrivals
-        complaint = getattr(self, f"not_{end.kind}")(sending, target, end, concerned, told, passing)
+        complaint = getattr(self, f"not_{end.kind}")(sending, target, end, concerned, told, transient)
         if complaint is None and end.kind not in ("delivered", "rejected"):
             certain = [a for a in told if not self.is_excused(sending, target, a)]
             if certain:
@@ -387,7 +424,7 @@ class Judge:
 
     # Each says why an outcome is wrong, or nothing.
 
-    def not_delivered(self, sending, target, end, arrivals, told, passing):
+    def not_delivered(self, sending, target, end, arrivals, told, transient):
         if sending.queue.is_binary and self.record.was_late(sending.begins, end.ended_at):
             return None
         if not any(a.status == 200 for a in told):
@@ -397,7 +434,7 @@ class Judge:
         first = next(a for a in told if not self.is_excused(sending, target, a))
         return None if first.status == 200 else self.told(first)
 
-    def not_rejected(self, sending, target, end, arrivals, told, passing):
+    def not_rejected(self, sending, target, end, arrivals, told, transient):
         fitting = [a for a in told if a.status != 200 and self.reason(a) == end.reason]
         if not fitting:
             return f"APNs never said so: {self.answers(arrivals)}"
@@ -408,20 +445,24 @@ class Judge:
         certain = [a for a in told if not self.is_excused(sending, target, a)]
         return self.told(certain[0]) if certain and certain[0] not in fitting else None
 
-    def not_failed(self, sending, target, end, arrivals, told, passing):
+    def not_failed(self, sending, target, end, arrivals, told, transient):
         attempts = sending.queue.attempts
         if end.reason == "Quarantined" and (sending.root, target) in self.lapsed:
             return None
-        if len(passing) < attempts:
+        if len(transient) < attempts:
             return f"its {attempts} attempts were not used up: {self.answers(arrivals)}"
-        if self.reason(passing[-1]) != end.reason:
-            return f"the last answer was {self.told(passing[-1])}"
-        more = len(passing) > attempts * (1 + sending.retried)
-        if more and not self.had_outage(sending) and not self.is_uncertain(sending, target, arrivals, end):
+        if self.reason(transient[-1]) != end.reason:
+            return f"the last answer was {self.told(transient[-1])}"
+        more = len(transient) > attempts * (1 + sending.retried)
+        is_excused = more and (
+            self.had_outage(sending, transient[0].answered_at, end.ended_at)
+            or self.is_uncertain(sending, target, arrivals, end)
+        )
+        if more and not is_excused:
             return f"it was tried more than {attempts} times: {self.answers(arrivals)}"
         return None
 
-    def not_suppressed(self, sending, target, end, arrivals, told, passing):
+    def not_suppressed(self, sending, target, end, arrivals, told, transient):
         if end.reason == CAPPED:
             if not self.caps.may_hold_back(sending, target, end.ended_at):
                 return "its device had not had so many"
@@ -441,20 +482,41 @@ class Judge:
             return "its device was active, and nothing newer had come"
         return self.not_untouched(sending, target, arrivals)
 
-    def not_expired(self, sending, target, end, arrivals, told, passing):
+    def not_expired(self, sending, target, end, arrivals, told, transient):
         if end.ended_at < sending.ends:
             return "its time had not passed"
         return self.not_untouched(sending, target, arrivals)
 
-    def not_cancelled(self, sending, target, end, arrivals, told, passing):
+    def not_cancelled(self, sending, target, end, arrivals, told, transient):
         if sending.cancelled is None or end.ended_at < sending.cancelled[0]:
             return "nobody had cancelled it"
         return self.not_untouched(sending, target, arrivals)
 
-    def not_unknown(self, sending, target, end, arrivals, told, passing):
+    def not_unknown(self, sending, target, end, arrivals, told, transient):
         if not self.is_uncertain(sending, target, arrivals, end):
             return f"nothing had been lost: {self.answers(arrivals)}"
+        if not sending.message.at_most_once and not self.may_be_given_up(sending, target, end, arrivals):
+            return f"it could have been sent again: {self.answers(arrivals)}"
         return None
+
+    def may_be_given_up(self, sending, target, end, arrivals):
+        """Whether it may be that what may have arrived was not sent again, though that is allowed: it was lost too
+        often, or its turn came when nothing was to be sent to it any more."""
+        lost = sum(a.answered_at is None or self.model.may_be_unread(a) for a in arrivals)
+        lost += len(self.lapsed.get((sending.root, target), ()))
+        # What was written and not read has not arrived.
+        lost += sum(
+            where == sending.queue.environment and sending.begins <= at <= end.ended_at for where, at in self.resets
+        )
+        is_over = end.ended_at >= sending.ends or sending.cancelled and end.ended_at >= sending.cancelled[0]
+        return (
+            lost >= LOSSES
+            or is_over
+            or self.model.may_be_suppressed(sending, target, end.ended_at)
+            or self.caps.may_hold_back(sending, target, end.ended_at)
+            or self.quiet.may_be_too_late(sending, target, sending.begins, end.ended_at)
+            or bool(self.model.personal(sending, target) and self.model.may_lack(sending, target, end.ended_at))
+        )
 
     @staticmethod
     def not_untouched(sending, target, arrivals):
@@ -463,7 +525,7 @@ class Judge:
     @staticmethod
     def reason(arrival):
         """The reason under which the books keep an answer."""
-        known = arrival.decision.reason in DEAD | SUSPECT | {GONE} or arrival.status in PASSING
+        known = arrival.decision.reason in DEAD | SUSPECT | {GONE} or arrival.status in TRANSIENT
         return arrival.decision.reason if known else "Other"
 
     @staticmethod
@@ -472,6 +534,32 @@ class Judge:
             ", ".join(f"{a.status} {a.decision.reason}".strip() if a.status else "no answer" for a in arrivals)
             or "nothing arrived"
         )
+
+    def judge_retries(self):
+        """Who had failed is sent to again when somebody asks for it."""
+        for event in self.model.history.events:
+            operation = event.operation
+            if not isinstance(operation, RetryFailed):
+                continue
+            if operation.key is not None:
+                sendings = list(self.model.campaign(operation))
+            else:
+                sendings = [s for s in self.model.sendings if event.root is not None and s.root == event.root]
+            for sending in sendings:
+                # Both are refused.
+                is_over = sending.event.expiration and sending.event.expiration <= event.ended
+                if not sending.cancelled and not is_over:
+                    self.judge_retry(sending, event)
+
+    def judge_retry(self, sending, event):
+        for target in sorted(sending.may):
+            for entry in self.books.entries.get((sending.root, target), ()):
+                is_meant = event.job is None or entry.job == event.job
+                had_failed = entry.kind == "failed" and entry.ended_at < event.began - ENDING
+                if is_meant and had_failed and not entry.sent_again:
+                    why = f": {event.error}" if event.error else ""
+                    where = f"{self.name(sending)} to {short(target)}"
+                    self.find("not sent again", f"{where} had failed before it was retried{why}")
 
     # MARK: The books by themselves
 

@@ -31,7 +31,7 @@ SUFFIXES = {
     "widgets": ".push-type.widgets",
     "controls": ".push-type.controls",
 }
-PASSING = {429, 500, 503}
+TRANSIENT = {429, 500, 503}
 # How long after its claim a push may still be on its way. A worker holds little at a time; a busy machine is slow.
 HOLD = 20.0
 # A step that finds a campaign's recipients may see what was done so long after the time that it notes for itself.
@@ -57,8 +57,13 @@ GONE = "ChannelNotRegistered"
 
 
 def concerns_device(reason, push_type):
-    """Whether a refusal says something of the device. A push type with a topic of its own has tokens of its own: one that
-    is not for that topic is none for alerts, too, as far as anybody knows."""
+    """Whether a refusal surely says something of the device. A push type with a topic of its own has tokens of its own:
+    of another token it says nothing, because that may be good for alerts."""
+    return reason in DEAD or reason in SUSPECT and push_type not in SUFFIXES
+
+
+def may_concern_device(reason, push_type):
+    """The same, if the token may be one of that push type."""
     return reason in DEAD or reason in SUSPECT and not (reason == "DeviceTokenNotForTopic" and push_type in SUFFIXES)
 
 
@@ -369,7 +374,7 @@ class Model:
                 if arrival.decision.reason == GONE:
                     self.gone.setdefault((by_payload[arrival.body], arrival.target), arrival.answered_at)
                 continue
-            if not concerns_device(arrival.decision.reason, types[arrival.body]):
+            if not may_concern_device(arrival.decision.reason, types[arrival.body]):
                 continue
             given = arrival.dead_since if arrival.dead_since is not None else arrival.at
             # What is known of an answer after its worker was lost is of the time at which the message was made.
@@ -379,7 +384,9 @@ class Model:
                 arrival.decision.reason,
                 min(given, arrival.at - under_way, first),
                 max(given, last) if arrival.dead_since is not None else given + under_way,
-                counts[arrival.body, arrival.target] == 1 and not self.may_be_unread(arrival),
+                counts[arrival.body, arrival.target] == 1
+                and concerns_device(arrival.decision.reason, types[arrival.body])
+                and not self.may_be_unread(arrival),
                 keys.get(arrival.body),
             )
             self.devices[by_payload[arrival.body], arrival.target].reports.append(report)
@@ -449,7 +456,10 @@ class Model:
             case s.Send() | s.Campaign() | s.Broadcast():
                 self.accept(event, operation)
             case s.CancelCampaign():
-                self.note_cancellation(event, operation)
+                self.note_cancellation(event, self.campaign(operation))
+            case s.CancelSend():
+                self.note_cancellation(event, [sending for sending in self.sendings if sending.root == event.root])
+                self.expect(event, None)
             case s.SuspendTenant():
                 self.suspended.add(operation.tenant)
                 self.expect(event, None)
@@ -780,8 +790,8 @@ class Model:
             held_out = {t for t in sending.may if self.share(sending, t) == HOLDOUT}
             sending.held_out = len(held_out & sending.must), len(held_out)
             sending.must, sending.may = sending.must - held_out, sending.may - held_out
-        if sending.cancelled and not sending.is_broadcast:
-            sending.must = set()  # of a campaign that was cancelled nobody knows how far it had got
+        if sending.cancelled and isinstance(operation, s.Campaign):
+            sending.must = set()  # of one that was cancelled nobody knows how far it had got
 
     @staticmethod
     def filter(event, devices):
@@ -805,9 +815,10 @@ class Model:
                 if (sending.queue.name, sending.event.operation.key) == (operation.queue, operation.key):
                     yield sending
 
-    def note_cancellation(self, event, operation):
+    @staticmethod
+    def note_cancellation(event, sendings):
         if event.error is None:
-            for sending in self.campaign(operation):
+            for sending in sendings:
                 sending.cancelled = sending.cancelled or (event.began, event.ended)
 
     # MARK: Pauses
@@ -874,12 +885,13 @@ class Model:
         """Whether a channel may be used no more by then."""
         return self.gone.get((sending.queue.name, channel), math.inf) <= time
 
-    def may_be_sent_at(self, sending, target, moment):
-        """Whether a push that arrived at `moment` may have been claimed when it was right to send it."""
+    def may_be_sent_at(self, sending, target, moment, after=-math.inf, before=math.inf):
+        """Whether a push that arrived at `moment` may have been claimed between the two other times when it was right
+        to send it."""
         _, surely_superseded = self.superseded(sending, target)
         for since, until in self.claimable(sending, moment):
-            since = max(since, moment - HOLD)
-            until = min(until, surely_superseded, sending.last_end)
+            since = max(since, moment - HOLD, after)
+            until = min(until, surely_superseded, sending.last_end, before)
             if since > until:
                 continue
             if sending.is_broadcast or self.device(sending, target).may_fit(

@@ -29,6 +29,8 @@ HOLD = 3.0
 LATE = 12.0
 WAIT = 90.0  # until everything has an outcome
 SECONDS = 30.0  # in which phones live and messages are sent
+# Some pushes are refused for the moment: what happens to their phones meanwhile matters when they are tried again.
+MOOD = Mood(busy=0.03, broken=0.03)
 WORKERS = 4  # so many processes follow each other, one at a time
 
 
@@ -110,7 +112,7 @@ class Phones:
         stack.command(stack.admin, "app", "create", "acme", queue.app)
         stack.command(stack.admin, "queue", "create", queue.name)
         add_credential(stack, credential, [queue])
-        stack.start_apns(self.seed, Mood(), ["production"], WORKERS)
+        stack.start_apns(self.seed, MOOD, ["production"], WORKERS)
         worker = stack.start_worker("production")
         for phone in self.phones:
             self.change(phone, "newer", self.dice.choice(self.users))
@@ -248,30 +250,41 @@ class Phones:
     def judge(self, record):
         by_number = {message.number: message for message in self.messages}
         owners = {token: phone for phone in self.phones for token in phone.tokens}
-        got = collections.defaultdict(list)  # message, phone -> arrivals
+        got = collections.defaultdict(list)  # message, phone -> arrivals that APNs took
+        refused = collections.defaultdict(list)  # the same of those that it refused for the moment
         for arrival in record.arrivals:
             message = by_number.get(json.loads(arrival.body)["number"])
             phone = owners.get(arrival.path.rsplit("/", 1)[-1])
             if message is None or phone is None:
                 self.find("stranger", f"{arrival.path[-64:-56]}… got {arrival.body!r}, and no phone has that token")
                 continue
-            got[message.number, phone.installation].append(arrival)
-            self.judge_arrival(arrival, message, phone)
+            place = message.number, phone.installation
+            known = [a for a in refused[place] if record.may_have_ended(a.connection) > a.answered_at + 0.5]
+            self.judge_arrival(arrival, message, phone, max((tried_again_at(a) for a in known), default=0.0))
+            if arrival.decision.status == 200:
+                got[place].append(arrival)
+                continue
+            if got[place]:
+                self.find("sent twice", f"{self.of(message)} arrived again at {self.story(phone, message)}")
+            if arrival.answered_at is not None:
+                refused[place].append(arrival)
         for message in self.messages:
             for phone in self.phones:
-                arrivals = got[message.number, phone.installation]
+                place = message.number, phone.installation
+                arrivals = got[place]
                 if len(arrivals) > 1:
                     self.find("sent twice", f"{self.of(message)} arrived {len(arrivals)} times at {self.story(phone, message)}")
-                if self.must_arrive(message, phone):
+                if self.must_arrive(message, phone, max((tried_again_at(a) for a in refused[place]), default=0.0)):
                     self.certain += 1
                     if not arrivals:
                         self.find("left out", f"{self.of(message)} never came to {self.story(phone, message)}")
             self.judge_status(message, sum(len(got[message.number, phone.installation]) for phone in self.phones))
-        self.judge_badges(got)
+        self.judge_badges(got, refused)
 
-    def judge_arrival(self, arrival, message, phone):
-        """Whether this phone may get this message on this token at this time."""
-        since, token = arrival.at - HOLD, arrival.path.rsplit("/", 1)[-1]
+    def judge_arrival(self, arrival, message, phone, earliest):
+        """Whether this phone may get this message on this token at this time. What was refused is looked at anew from
+        `earliest` on, before it is tried again."""
+        since, token = max(arrival.at - HOLD, earliest), arrival.path.rsplit("/", 1)[-1]
         now = phone.possible(since, arrival.at)
         where = f"{self.of(message)} arrived {arrival.at - message.due:+.2f} s at {self.story(phone, message)}"
         if arrival.at < message.due - 0.05 and message.due > message.ended:
@@ -295,10 +308,10 @@ class Phones:
         if token not in first and any(step.kind in ("other", "out") for step in left[last + 1 :] if step.token not in first):
             self.find("passed on", f"{where}, on {token[:8]}…, a token of somebody who came later")
 
-    def must_arrive(self, message, phone):
+    def must_arrive(self, message, phone, earliest):
         """Whether it is certain that the phone gets the message: its user stayed the same until the message was sent,
-        and whatever token it had, it was a new one."""
-        last = max(message.due, message.ended) + LATE
+        and whatever token it had, it was a new one. `earliest`: when it was tried again for the last time, or 0."""
+        last = max(message.due, message.ended, earliest) + LATE
         at_first = phone.possible(message.began, message.ended)
         if any(step.user is None for step in at_first) or phone.between(message.began, last, ("other", "out", "in", "back")):
             return False
@@ -315,8 +328,9 @@ class Phones:
         elif status["delivered"] + status["suppressed"] != status["total"]:
             self.find("sum", f"status of {self.of(message)} says {status}: neither delivered nor suppressed")
 
-    def judge_badges(self, got):
-        """The icon of a phone that stayed with its user counts 1, 2, 3 …, whatever its tokens were."""
+    def judge_badges(self, got, refused):
+        """The icon of a phone that stayed with its user counts 1, 2, 3 …, whatever its tokens were. A push that is
+        refused for the moment counts meanwhile, and then brings a number with those that came before it."""
         for phone in self.phones:
             if any(step.kind in ("other", "out", "in", "back") for step in phone.steps):
                 continue
@@ -326,7 +340,11 @@ class Phones:
                 if message.raises_badge
                 for arrival in got[message.number, phone.installation]
             )
-            if numbers != list(range(1, len(numbers) + 1)):
+            waited = sum(bool(refused[m.number, phone.installation]) for m in self.messages if m.raises_badge)
+            is_wrong = numbers != list(range(1, len(numbers) + 1))
+            if waited:
+                is_wrong = any(not 1 <= number <= len(numbers) + waited for number in numbers)
+            if is_wrong:
                 self.find("badge", f"the icon of {phone.installation} showed {numbers}")
 
     @staticmethod
@@ -341,3 +359,8 @@ class Phones:
         steps += phone.between(message.began, message.due + LATE)
         lives = [f"{step.began - message.due:+.2f} {step.kind} {step.token[:8]}… {step.user}" for step in steps]
         return f"{phone.installation}, sent {message.began - message.due:+.2f}, {'; '.join(lives)}"
+
+
+def tried_again_at(refused):
+    """The first moment at which a push is tried again that was refused."""
+    return refused.answered_at + max(refused.decision.retry_after - 0.05, 0)

@@ -33,7 +33,7 @@ class Delivery:
         return self.headers.get("webhook-id", "")
 
     @property
-    def was_taken(self):
+    def was_accepted(self):
         return self.answer == "take" and self.ended_at is not None
 
 

@@ -345,6 +345,15 @@ class CancelCampaign:
 
 
 @dataclasses.dataclass(frozen=True)
+class CancelSend:
+    """`pushq.cancel` of the send with this key; or `pushq.cancel_job` of each of its jobs."""
+
+    queue: str
+    key: str
+    by_job: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class RetryFailed:
     """Sends again to the failed recipients of a campaign, or without a key to those of the queue's latest job that
     has some."""

@@ -30,6 +30,19 @@ class StackError(Exception):
     """Something of the stack did not start or did not do what was asked, which is no judgement of pushq."""
 
 
+def end_by_signals():
+    """From now on, SIGTERM and SIGHUP end this program by an exception, so that `finally` removes what it wrote."""
+
+    def end(number, _):
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(ending, signal.SIG_IGN)  # another one would interrupt the removal
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup(1) sets it
+            signal.signal(number, end)
+
+
 def dies_with_parent(number):
     def before_exec():
         os.setpgid(0, 0)  # a Ctrl-C at the terminal is for the oracle alone
@@ -75,6 +88,10 @@ class Postgres:
             "--no-sync",
         )
         self.start()
+        with contextlib.closing(psycopg2.connect(host=folder, user="pushq", dbname="postgres")) as connection:
+            connection.autocommit = True
+            # The driver calls functions as a superuser, who acts for all tenants only with a role.
+            connection.cursor().execute("alter role pushq set role = pushq")
 
     @staticmethod
     def find_binaries():
@@ -232,8 +249,10 @@ class Worker:
 
     def drain(self):
         """SIGTERM, and its end. Before it has started to work there would be nothing to drain."""
-        self.expected_exit = 0
         wait_until(lambda: "started as" in self.text() or self.process.poll() is not None, 60, f"{self.door} to start")
+        if self.process.poll() is not None:
+            return  # it has ended by itself, which nobody expected
+        self.expected_exit = 0
         self.signal(signal.SIGTERM)
         try:
             self.process.wait(60)
@@ -400,6 +419,7 @@ def ground(binaries, change=None):
     for program in ("pushq", "pushq-admin"):
         if not os.access(f"{binaries}/{program}", os.X_OK):
             raise StackError(f"{binaries}/{program} is not there: swift build makes it")
+    end_by_signals()
     folder = tempfile.mkdtemp(prefix="pushq-oracle-")
     os.chmod(folder, 0o755)
     postgres = None

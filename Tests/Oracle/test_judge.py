@@ -216,6 +216,11 @@ class Play:
         self.end(self.older, A, "suppressed")
         self.ahead = self.do(s.Send(SHOP.name, message(11), (A,), run_in=86400), run_at=self.now + 86400)
         self.entries[self.ahead.root, A] = [Entry("waiting", "", 0, 1, run_at=self.ahead.run_at)]
+        # One that is cancelled before its time.
+        called_off = s.Send(SHOP.name, message(70, "background"), (A,), key="called off", run_in=1.0)
+        self.called_off = self.do(called_off, run_at=self.now + 1)
+        self.do(s.CancelSend(SHOP.name, "called off"), root=self.called_off.root)
+        self.end(self.called_off, A, "cancelled")
         self.do(s.Settle())
 
     def sleep(self):
@@ -357,12 +362,12 @@ class Play:
         self.now += 0.1
 
     def settle(self, event, queue, target, arrival):
-        passing = sum(e.kind == "retried" for e in self.entries.get((event.root, target), ()))
+        retried = sum(e.kind == "retried" for e in self.entries.get((event.root, target), ()))
         status, reason = arrival.decision.status, arrival.decision.reason
         if status == 200:
             self.end(event, target, "delivered")
         elif status in (429, 503):
-            self.end(event, target, "retried" if passing + 1 < queue.attempts else "failed", reason)
+            self.end(event, target, "retried" if retried + 1 < queue.attempts else "failed", reason)
         elif status == 410:
             self.end(event, target, "rejected", reason)
             verdict = "deactivated" if arrival.decision.dead_since == "now" else "kept"
@@ -827,6 +832,38 @@ def set_exit(**values):
     return alter
 
 
+def leave_unanswered(times, ends="unknown"):
+    """A push that may be sent again stays unanswered so often."""
+
+    def alter(play, books):
+        set_entry("alert", A, kind=ends)(play, books)
+        for number in range(times - 1):
+            duplicate("alert", A, at=31.0 * (number + 1))(play, books)
+        for one in play.arrivals:
+            if one.body == play.alert.operation.message.payload.encode() and one.target == A:
+                one.decision, one.answered_at = Decision("silent"), None
+
+    return alter
+
+
+def retry_inactive(seconds):
+    """A push that was refused is tried again, and its device was deactivated so long after the refusal."""
+
+    def alter(play, books):
+        refused = arrival(play, play.list, F)
+        at = refused.answered_at + seconds
+        play.events.append(Event(s.Deactivate(SHOP.name, (F,)), at, at + 0.01))
+        play.events.append(Event(s.Reactivate(SHOP.name, (F,)), play.now, play.now + 0.01))
+
+    return alter
+
+
+def retry_nothing(play, books):
+    """A command that sends nothing again to who had failed."""
+    root = play.strict.root
+    play.events.append(Event(s.RetryFailed(SHOP.name), play.now, play.now + 0.1, root=root, job=root))
+
+
 def lapse_undisturbed(play, books):
     play.lease = 15
     books.lapsed.append(LapsedLease(play.now, set()))
@@ -890,6 +927,11 @@ ALTERATIONS = {
     "a push before its time": (arrives("ahead", A, at=1), "too early"),
     "a push after its end": (arrives("expired", A, at=20), "too late"),
     "a push after its campaign was cancelled": (arrives("stopped", A), "cancelled"),
+    "a push that was cancelled before its time": (arrives("called_off", A, at=1.2), "cancelled"),
+    "a cancelled recipient who is nowhere": (remove_entry("called_off", A), "left out"),
+    "a push tried again though its device is inactive by then": (retry_inactive(0.5), "not to be sent"),
+    "given up after one loss": (leave_unanswered(1), "outcome"),
+    "failed recipients who are not sent to again": (retry_nothing, "not sent again"),
     "a push while its queue was paused": (arrives("expired", A, at=1), "paused"),
     "a push to an inactive device": (arrives("alert", C, at=0.5), "not to be sent"),
     "a push to a user whose device is another's by now": (arrives("hands", F, at=2), "stranger"),
@@ -1029,10 +1071,10 @@ ALTERATIONS = {
         "webhook",
     ),
     "a message that came again under another identifier": (posts(3, identifier="feedback_3_9"), "webhook"),
-    "a message that came again after it was taken": (posts(3), "webhook"),
+    "a message that came again after it was accepted": (posts(3), "webhook"),
     "a message that came again after others": (posts(1), "webhook"),
     "a message that came again with other reports": (reposts(1, changed(cursor="2")), "webhook"),
-    "a message that came when the last one was not taken": (lambda p, b: setattr(p.deliveries[1], "answer", "drop"), "webhook"),
+    "a message that came when the last one was not accepted": (lambda p, b: setattr(p.deliveries[1], "answer", "drop"), "webhook"),
     "two messages at a time": (lambda p, b: setattr(p.deliveries[1], "ended_at", p.deliveries[2].at + 0.6), "webhook"),
     "a report from before the last message": (posts(3, changed(cursor="0"), identifier="feedback_3_0"), "webhook"),
     "a deactivation that its tenant was not told of": (lambda p, b: p.deliveries.__delitem__(slice(2)), "webhook"),
@@ -1147,6 +1189,27 @@ class TheJudge(unittest.TestCase):
 
         self.assertIn("not to be sent", {finding.kind for finding in findings(Play(), repeat(True))})
         self.assertNotIn("not to be sent", {finding.kind for finding in findings(Play(), repeat(False))})
+
+    def test_takes_a_retry_that_may_have_been_taken_up_before_its_device_was_inactive(self):
+        # It was due two seconds after it was refused, and came a moment later.
+        self.assertNotIn("not to be sent", {finding.kind for finding in findings(Play(), retry_inactive(2.0))})
+
+    def test_takes_more_attempts_only_in_an_outage_of_their_time(self):
+        def texts(alter):
+            play = Play()
+            with unittest.mock.patch.object(SHOP, "attempts", 2):
+                return [str(finding) for finding in findings(play, alter)]
+
+        # Of its worker's ten latest answers, four were refusals; without the one, three.
+        self.assertFalse([text for text in texts(None) if "tried more than" in text])
+        self.assertTrue([text for text in texts(drop("list", F)) if "tried more than" in text])
+        with unittest.mock.patch("Oracle.judge.LATEST", 0):
+            self.assertTrue([text for text in texts(None) if "tried more than" in text])
+
+    def test_takes_what_was_lost_too_often_for_unknown(self):
+        for times, is_found in ((4, True), (5, False)):
+            kinds = {finding.kind for finding in findings(Play(), leave_unanswered(times))}
+            self.assertEqual("outcome" in kinds, is_found, times)
 
     def test_takes_another_alert_when_the_period_of_a_cap_is_over(self):
         # The last that it had came shortly before.

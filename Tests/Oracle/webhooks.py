@@ -38,7 +38,7 @@ class Webhooks:
         self.model, self.books = model, books
         self.history = model.history
         self.findings = []
-        self.rows = []  # of what was taken: pairs of a queue and what was read of a report
+        self.rows = []  # of what was accepted: pairs of a queue and what was read of a report
         self.judge()
 
     def find(self, detail):
@@ -119,7 +119,7 @@ class Webhooks:
                 self.find(f"{delivery.identifier} came to {tenant} {early}")
 
     def judge_order(self, tenant, read):
-        """The next one only when the last one was taken, which comes under the same identifier until then."""
+        """The next one only when the last one was accepted, which comes under the same identifier until then."""
         cursors = {}  # identifier -> the cursors of its reports, as they came first
         owners = {}  # cursor -> identifier
         before = None
@@ -131,8 +131,8 @@ class Webhooks:
                 if not numbers <= cursors[delivery.identifier]:
                     self.find(f"{where} has other reports than before")
                 is_excused = self.had_trouble(before.ended_at or before.at, delivery.at)
-                if before.was_taken and not is_excused and not self.was_set(tenant, before.at - SLACK, delivery.at):
-                    self.find(f"{where} came again {delivery.at - before.at:.1f} s after it was taken")
+                if before.was_accepted and not is_excused and not self.was_set(tenant, before.at - SLACK, delivery.at):
+                    self.find(f"{where} came again {delivery.at - before.at:.1f} s after it was accepted")
             elif delivery.identifier in cursors:
                 self.find(f"{where} came again, after others")
             else:
@@ -141,8 +141,8 @@ class Webhooks:
                     self.find(f"{where} has reports that came as {', '.join(sorted(others))}")
                 if owners and min(numbers, default=0) < max(owners):
                     self.find(f"{where} has a report from before the last one")
-                if before is not None and not before.was_taken and not self.is_gone(cursors[before.identifier]):
-                    self.find(f"{where} came, though {before.identifier} was not taken")
+                if before is not None and not before.was_accepted and not self.is_gone(cursors[before.identifier]):
+                    self.find(f"{where} came, though {before.identifier} was not accepted")
                 cursors[delivery.identifier] = numbers
                 owners.update(dict.fromkeys(numbers, delivery.identifier))
             before = delivery
@@ -154,10 +154,10 @@ class Webhooks:
     # MARK: The reports
 
     def judge_reports(self, tenant, read):
-        """Each deactivation of its devices was taken, and nothing else."""
+        """Each deactivation of its devices was accepted, and nothing else."""
         taken = {}
         for delivery, entries in read:
-            if delivery.was_taken:
+            if delivery.was_accepted:
                 taken.update({int(entry["cursor"]): entry for entry in entries})
         got = collections.Counter(self.key(entry) for entry in taken.values())
         happened, perhaps = collections.Counter(), collections.Counter()

@@ -203,7 +203,7 @@ class Walk:
         self.act("Resume", "resumed campaign summer-preview")
         self.act("Cancel", "cancelled campaign summer-preview")
         self.open(f"#/campaign/{queue}/broken", "Send again to failed recipients")
-        self.act("Send again to failed recipients", "1 failed recipient of campaign broken")
+        self.act("Send again to failed recipients", "1 failed recipient of 1 job will be sent to again")
         # A person types a filter; the page that is drawn again every two seconds leaves what is typed alone.
         self.open("#/failed", "Send again")
         self.fill("queue", self.queue)

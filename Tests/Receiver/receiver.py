@@ -4,7 +4,7 @@
 
 With '-' for a certificate it speaks plain HTTP. Each request becomes a line of JSON in RECORD, before it is answered.
 The path says how it answers: /take, /late, /refuse, /redirect, /silent, /vanish, /garbage, /endless-line, /endless-body,
-/interim, /drip. A file RECORD.refuse has it refuse everything while it is there.
+/interim, /drip.
 """
 
 import base64
@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import http.server
 import json
-import os
 import ssl
 import sys
 import threading
@@ -42,8 +41,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         message = json.loads(body)
         by, signatures = signed_by(self.headers, body)
-        refuses = os.path.exists(RECORD + ".refuse") or self.path == "/refuse"
-        takes = not refuses and self.path in ("/take", "/late", "/endless-body", "/interim")
+        takes = self.path in ("/take", "/late", "/endless-body", "/interim")
         self.note({
             "path": self.path, "id": self.headers["webhook-id"], "signedBy": by, "signatures": signatures,
             "age": abs(time.time() - int(self.headers["webhook-timestamp"])), "type": message["type"],
@@ -51,10 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "entries": message["data"].get("entries", []), "tenant": message["data"]["tenant"],
         })
         self.close_connection = True
-        if refuses:
-            self.answer(503)
-        else:
-            getattr(self, self.path[1:].replace("-", "_"))()
+        getattr(self, self.path[1:].replace("-", "_"))()
 
     def answer(self, status, *fields):
         self.send_response(status)
@@ -74,6 +69,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def take(self):
         self.answer(200)
+
+    def refuse(self):
+        self.answer(503)
 
     def redirect(self):
         scheme = "http" if CERTIFICATE == "-" else "https"

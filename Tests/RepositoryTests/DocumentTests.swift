@@ -42,6 +42,14 @@ import Testing
         }
     }
 
+    /// Arguments are shown by ps and kept in a shell's history, and statements in the server's log.
+    @Test func `put no password into a command`() throws {
+        for document in try repository.documents() + repository.files(in: "deploy", endings: [".md", ".yaml"]) {
+            #expect(!document.text.contains(/\blogin password '/), "\(document.path) has a password in a statement")
+            #expect(!document.text.contains("--from-literal"), "\(document.path) has a secret in an argument")
+        }
+    }
+
     @Test func `keep the README to what is read`() throws {
         let readme = try #require(repository.documents().first { $0.path == "README.md" })
         #expect(readme.lines.count <= 150)

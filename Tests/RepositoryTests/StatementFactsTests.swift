@@ -154,7 +154,7 @@ private struct Literals {
         var (place, line) = (0, 1)
         var last: Unicode.Scalar = " "
         // Whether a literal that begins here continues an earlier one that began with E.
-        var goesOn = false
+        var continuesEscaped = false
         func skip(_ count: Int) {
             let end = min(place + count, text.count)
             line += text[place..<end].count { $0 == "\n" }
@@ -171,10 +171,10 @@ private struct Literals {
                 skip(1)
                 skip(to: "\"")
                 skip(1)
-                goesOn = false
+                continuesEscaped = false
             } else if next == "'" {
                 count += 1
-                let escapes = goesOn || last == "E" || last == "e"
+                let escapes = continuesEscaped || last == "E" || last == "e"
                 skip(1)
                 while place < text.count {
                     if text[place] == "\\", !escapes { linesOfPlainBackslashes.append(line) }
@@ -183,10 +183,10 @@ private struct Literals {
                     skip(isPair || text[place] == "\\" && escapes ? 2 : 1)
                 }
                 skip(1)
-                goesOn = escapes
+                continuesEscaped = escapes
                 last = "'"
             } else {
-                if !next.properties.isWhitespace { goesOn = false }
+                if !next.properties.isWhitespace { continuesEscaped = false }
                 last = next
                 skip(1)
             }

@@ -59,10 +59,10 @@ package struct Executable: Sendable {
     ) throws -> ChildProcess {
         var command = command(arguments, environment: environment, output: output, errors: errors)
         command.input = input
-        return try Self.minder.get().start(command)
+        return try Self.reaper.get().start(command)
     }
 
-    /// The command that starts the executable, for a test that has its own minder.
+    /// The command that starts the executable, for a test that has its own reaper.
     package func command(
         _ arguments: [String], environment: [String: String] = [:], output: String, errors: String
     ) -> ProcessCommand {
@@ -72,7 +72,7 @@ package struct Executable: Sendable {
         return command
     }
 
-    private static let minder = Result { try Minder() }
+    private static let reaper = Result { try Reaper() }
 
     private static let plain = ProcessInfo.processInfo.environment.filter { variable in
         !variable.key.hasPrefix("PG") && !variable.key.hasPrefix("PUSHQ_")

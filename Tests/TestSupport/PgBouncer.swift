@@ -14,7 +14,7 @@ package struct PgBouncer: Sendable {
     private static let port = 6432
 
     private let folder: String
-    private let minder: Minder
+    private let reaper: Reaper
 
     /// - Parameters:
     ///   - postgres: the server behind PgBouncer; nil: the tests' server.
@@ -24,7 +24,7 @@ package struct PgBouncer: Sendable {
     ) async throws {
         let postgres = if let postgres { postgres } else { try await TestServer.shared() }
         folder = postgres.socketFolder
-        minder = try Minder()
+        reaper = try Reaper()
         let settings = """
             [databases]
             * = host=\(folder) port=5432 user=\(login)
@@ -45,7 +45,7 @@ package struct PgBouncer: Sendable {
         var command = postgres.command(Self.executable ?? "", [file])
         command.output = .discarded
         command.errors = .discarded
-        let pooler = try minder.start(command, endingWith: SIGTERM)
+        let pooler = try reaper.start(command, endingWith: SIGTERM)
         try await wait(for: "PgBouncer's socket") {
             guard pooler.exit == nil else { throw NeverHappened(description: "PgBouncer \(pooler.exit!)") }
             // The file appears a moment before PgBouncer listens.
@@ -63,5 +63,5 @@ package struct PgBouncer: Sendable {
         "host=\(folder) port=\(Self.port) user=\(TestServer.superuser) dbname=\(database)"
     }
 
-    package func end() async { await minder.end() }
+    package func end() async { await reaper.end() }
 }

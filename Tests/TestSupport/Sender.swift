@@ -25,8 +25,8 @@ package final class Sender: PushGatewayHandler {
     private var refused: Set<UInt64> = []
     /// The number of pushes of which the gateway reported that APNs discarded them after all.
     package private(set) var deliveredTooSoon = 0
-    /// Each outage that the gateway reported.
-    package private(set) var outages: [Outage] = []
+    /// Each downtime that the gateway reported.
+    package private(set) var downtimes: [Downtime] = []
     /// The number of untouched pushes that were sent again.
     package private(set) var repeatedCount = 0
     /// The gateway's state when the last answers came.
@@ -106,7 +106,7 @@ package final class Sender: PushGatewayHandler {
     }
 
     package func capacityChanged(of gateway: any PushGateway) {
-        if case .unreachable(let outage) = gateway.state { outages.append(outage) }
+        if case .unreachable(let downtime) = gateway.state { downtimes.append(downtime) }
         pump()
         wake()
     }

@@ -95,6 +95,20 @@ package func withDatabase<Success: Sendable>(
     try await withDatabase(from: nil, body)
 }
 
+/// Runs `body` with two new migrated databases, whose connections share a loop.
+package func withTwoDatabases<Success: Sendable>(
+    _ body: @Sendable @escaping (isolated LoopActor, TestDatabase, TestDatabase) async throws -> Success
+) async throws -> Success {
+    try await withDatabase { _, one in
+        let (name, address) = (one.name, one.address)
+        return try await withDatabase { actor, other in
+            let one = TestDatabase(name: name, address: address, loop: actor.loop)
+            defer { one.closeConnections() }
+            return try await body(actor, one, other)
+        }
+    }
+}
+
 /// The migrated template, created once in a test process. Copying it takes milliseconds.
 private let migratedTemplate = Task {
     let name = "migrated"

@@ -8,7 +8,7 @@ package enum TestServer {
     private static let settings = ServerSettings(["fsync": "off", "full_page_writes": "off", "max_connections": "300"])
 
     private static let starting = Task {
-        try await PrivatePostgres.start(settings, minder: Minder(), in: memoryFolder)
+        try await PrivatePostgres.start(settings, reaper: Reaper(), in: memoryFolder)
     }
 
     /// The folder in which Linux keeps files in memory, if it has room for a write-ahead log of 4 GB too; nil

@@ -81,15 +81,6 @@ package final class WebhookReceiver {
         return try whole.split(separator: "\n").map { try JSONDecoder().decode(Record.self, from: Data($0.utf8)) }
     }
 
-    /// Makes the receiver refuse every request, or accept requests again.
-    package func setRefusing(_ refuses: Bool) throws {
-        if refuses {
-            try folder.write("", to: "record.refuse")
-        } else {
-            try FileManager.default.removeItem(at: folder.url("record.refuse"))
-        }
-    }
-
     /// Stops the receiver, so that no process listens at its port.
     package func stop() async {
         process.signal(SIGKILL)

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 
-from .ground import Trouble, cpu_of, private_postgres
+from .ground import Trouble, as_program, cpu_of, private_postgres
 from .rounds import SHOP, Size, World
 
 FILTERS = [
@@ -141,4 +141,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

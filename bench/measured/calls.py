@@ -9,7 +9,7 @@ import subprocess
 import tarfile
 
 from .figures import spread
-from .ground import Session, Trouble, private_postgres, run
+from .ground import Session, Trouble, as_program, private_postgres, run
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 QUEUE = "acme/com.acme.shop/production"
@@ -105,7 +105,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Trouble as trouble:
-        raise SystemExit(f"bench/calls: {trouble}")
+    as_program(main)

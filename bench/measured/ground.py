@@ -31,6 +31,19 @@ def as_program(main):
         sys.exit("bench: interrupted; all that it had started is gone")
 
 
+def end_by_signals():
+    """From now on, SIGTERM and SIGHUP end this program by an exception, so that `finally` removes what it wrote."""
+
+    def end(number, _):
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(ending, signal.SIG_IGN)  # another one would interrupt the removal
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup(1) sets it
+            signal.signal(number, end)
+
+
 def dies_with_parent(number):
     def before_exec():
         os.setpgid(0, 0)  # a Ctrl-C at the terminal is for this program alone
@@ -120,6 +133,9 @@ class Postgres:
             )
         ready = [f"{self.binaries}/pg_isready", "-q", "-h", folder]
         wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, 60, "PostgreSQL to answer")
+        # The benchmarks call functions as a superuser, who acts for all tenants only with a role.
+        role = [f"{self.binaries}/psql", "-qXh", folder, "-U", "pushq", "-d", "postgres"]
+        subprocess.run([*role, "-c", "alter role pushq set role = pushq"], check=True)
 
     @staticmethod
     def find_binaries():
@@ -165,6 +181,7 @@ class Postgres:
 @contextlib.contextmanager
 def private_postgres():
     """A server, and a folder for all that a measurement writes, both of which are gone in the end."""
+    end_by_signals()
     folder = tempfile.mkdtemp(prefix="pushq-bench-", dir="/tmp")
     os.chmod(folder, 0o755)
     postgres = None

@@ -10,7 +10,7 @@ import subprocess
 
 import psycopg2
 
-from .ground import cpu_of, private_postgres
+from .ground import as_program, cpu_of, private_postgres
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 QUEUE = "acme/com.acme/sandbox"
@@ -157,4 +157,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -92,7 +92,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(coalesce(queue, ''));
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   return query
   select a.name, a.filter, a.created_at
   from pushq.audience a

@@ -97,9 +97,9 @@ begin
           inet_client_addr(), $1, $2, $3, $4, $5);
 end $$;
 
--- Records an action by hand on some of a queue's devices, channels or jobs; nothing if `count` is 0. Those tables have
--- no trigger, because producers and workers write them all the time. `object` is device, channel or job; `id` is the id
--- of the only one, never a token.
+-- Records an action by hand on some of a queue's devices, channels, sends or jobs; nothing if `count` is 0. Those
+-- tables have no trigger, because producers and workers write them all the time. `object` is device, channel, send or
+-- job; `id` is the id of the only one, never a token.
 create or replace function pushq.note_count(
   q int, object text, action text, count bigint, id bigint default null
 ) returns void
@@ -128,14 +128,17 @@ begin
   where n.queue_id = q;
 end $$;
 
--- Records that a send, a broadcast or a job was cancelled. `object` is send or job; `count` is the number of recipients
--- that were not sent to yet.
-create or replace function pushq.note_cancellation(q int, object text, id bigint, count bigint) returns void
+-- Records that a send, a broadcast, a job or several jobs were cancelled. `object` is send or job; `id` is null for
+-- several jobs, and `jobs` is their number. `count` is the number of recipients that were not sent to yet.
+create or replace function pushq.note_cancellation(
+  q int, object text, id bigint, count bigint, jobs bigint default null
+) returns void
 language plpgsql as $$
 begin
   perform pushq.note_change(
-    n.tenant, note_cancellation.object, concat_ws(' ', n.name, id), 'cancelled',
-    jsonb_build_object('recipients', jsonb_build_object('to', count)))
+    n.tenant, note_cancellation.object, concat_ws(' ', n.name, note_cancellation.id), 'cancelled',
+    jsonb_build_object('recipients', jsonb_build_object('to', count))
+      || case when jobs is null then '{}' else jsonb_build_object('jobs', jsonb_build_object('to', jobs)) end)
   from pushq.queue_name n
   where n.queue_id = q;
 end $$;
@@ -169,7 +172,10 @@ end $$;
 create or replace function pushq.keep_audit_days() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  if not exists (select from pushq.tenant_move m where m.tenant = old.name) then
+  if not exists (
+    select from pushq.tenant_move m
+    where m.tenant = old.name and m.owner = old.id and m.leaves and m.stage <> 'moved')
+  then
     insert into pushq.former_tenant as f (name, audit_days, removed_at)
     values (old.name, coalesce(old.audit_days, pushq.audit_days(null)), clock_timestamp())
     on conflict on constraint former_tenant_pkey do update
@@ -178,20 +184,45 @@ begin
   return null;
 end $$;
 
--- Deletes up to `step` entries whose time has passed. Returns their number.
+-- Deletes up to `step` entries whose time has passed. Returns their number. A detached tenant's setting is not at hand,
+-- and it may still continue here.
+--
+-- Entries that are older than usual are found by their age. Those of tenants that keep theirs for a shorter time are
+-- found for each such tenant: otherwise one of them would make this read the entries of all others, hour after hour.
 create or replace function pushq.forget_audit(step int) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set lock_timeout = '1s' set enable_seqscan = off set jit = off as $$
 declare
-  gone bigint;
+  usual int := pushq.audit_days(null);
+  gone  bigint;
 begin
   delete from pushq.audit
   where id = any (array(
-    select a.id
-    from pushq.audit a
-    left join pushq.tenant t on t.name = a.tenant
-    left join pushq.former_tenant f on f.name = a.tenant and f.removed_at >= a.changed_at
-    where a.changed_at
-      < now() - make_interval(days => greatest(coalesce(t.audit_days, pushq.audit_days(null)), f.audit_days))
+    (select a.id
+     from pushq.audit a
+     left join pushq.tenant t on t.name = a.tenant
+     left join pushq.former_tenant f on f.name = a.tenant and f.removed_at >= a.changed_at
+     where a.changed_at < now() - make_interval(days => usual)
+       and a.changed_at < now() - make_interval(days => greatest(coalesce(t.audit_days, usual), f.audit_days))
+       and not exists (
+         select from pushq.tenant_move m where m.tenant = a.tenant and m.leaves and m.stage = 'detached')
+     limit step)
+    union
+    (select o.id
+     from pushq.tenant t
+     cross join lateral (
+       select a.id
+       from pushq.audit a
+       left join pushq.former_tenant f on f.name = a.tenant and f.removed_at >= a.changed_at
+       where a.tenant = t.name
+         and a.changed_at < now() - make_interval(days => t.audit_days)
+         and a.changed_at < now() - make_interval(days => greatest(t.audit_days, f.audit_days))
+       order by a.changed_at
+       limit step) o
+     where t.audit_days < usual
+       and not exists (
+         select from pushq.tenant_move m where m.tenant = t.name and m.leaves and m.stage = 'detached')
+     limit step)
     limit step));
   get diagnostics gone = row_count;
   delete from pushq.former_tenant f where f.removed_at < now() - make_interval(days => f.audit_days);
@@ -214,12 +245,13 @@ create or replace trigger audit after insert or update or delete on pushq.tenant
   for each row execute function pushq.write_audit();
 create or replace trigger audit after insert or update or delete on pushq.app
   for each row execute function pushq.write_audit();
+-- Each secret has a version, and a refused one gets another one when it is tried again: nobody has changed it.
 create or replace trigger audit after insert or update or delete on pushq.credential
-  for each row execute function pushq.write_audit('warned_days');
+  for each row execute function pushq.write_audit('warned_days', 'version', 'replaced_at');
 create or replace trigger audit after insert or update or delete on pushq.webhook
   for each row execute function pushq.write_audit();
 create or replace trigger audit after insert or update or delete on pushq.queue
-  for each row execute function pushq.write_audit();
+  for each row execute function pushq.write_audit('credential_refusals');
 -- Permits move `tat` several times a second. The initial rate of a campaign is part of starting it.
 create or replace trigger audit_insert after insert on pushq.rate_limit
   for each row execute function pushq.write_audit('tat');

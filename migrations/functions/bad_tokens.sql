@@ -5,7 +5,8 @@
 -- covers at least `most` jobs, or all. Jobs that one statement ended have the same time, and are never split.
 --
 -- The rows are read in the order of an index and no further, whatever statistics say about a new table. Tomorrow's
--- partition has rows if the database's clock was set back over midnight.
+-- partition has rows if the database's clock was set back over midnight. Answers that are dated more than a minute
+-- ahead are left out: they came before the clock was set back.
 create or replace function pushq.answers_since(q int, since timestamptz, most bigint)
 returns table (ended_at timestamptz, answers bigint, jobs bigint)
 language plpgsql stable set enable_sort = off set jit = off as $$
@@ -19,7 +20,8 @@ begin
     cross join lateral (
       select r.ended_at, r.delivered + r.rejected as answers
       from pushq.result r
-      where r.day = d.day and r.queue_id = q and r.ended_at >= since and r.delivered + r.rejected > 0
+      where r.day = d.day and r.queue_id = q and r.ended_at >= since
+        and r.ended_at <= clock_timestamp() + interval '1 minute' and r.delivered + r.rejected > 0
       order by r.ended_at
       fetch first (most) rows with ties) n
     order by n.ended_at

@@ -132,8 +132,8 @@ begin
     begin
       perform pushq.give_back_free_badges(
         worker, queue_ids, job_ids, epochs, increments, firsts, lasts, device_ids,
-        pushq.lock_rows(
-          'badge', queue_ids, pushq.with_newer_tokens(queue_ids, device_ids), clock_timestamp() + interval '50 ms'));
+        pushq.lock_rows('badge', r.queues, r.devices, clock_timestamp() + interval '50 ms'))
+      from pushq.with_newer_tokens(queue_ids, firsts, lasts, device_ids) r;
       return;
     exception when lock_not_available then
       null;

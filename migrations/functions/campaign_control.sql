@@ -1,4 +1,4 @@
--- Pausing, resuming, slowing down and cancelling a campaign.
+-- Pausing, resuming and cancelling a campaign.
 
 -- Raises the error for a campaign that does not exist.
 create or replace function pushq.refuse_campaign(queue text, key text) returns void
@@ -41,41 +41,6 @@ begin
   return true;
 end $$;
 
--- Refuses a transaction whose snapshot is older than its statement. The action `what` must see everything that other
--- sessions have committed: jobs that workers have put back to wait, sends, or another token of the installation.
--- PostgreSQL notices rows that others have changed since (40001), but not rows that they have added.
-create or replace function pushq.check_isolation(what text default 'a campaign cannot be resumed or cancelled')
-returns void
-language plpgsql stable as $$
-begin
-  if current_setting('transaction_isolation') not like 'read %' then
-    raise exception using errcode = 'PQ409',
-      message = format('%s in a transaction with isolation level %s', what, current_setting('transaction_isolation')),
-      hint = 'use read committed, or a transaction of its own';
-  end if;
-end $$;
-
--- Whether jobs of a campaign wait or are held. One statement reads both tables, because a job moves between them.
-create or replace function pushq.has_jobs(f pushq.fan_out) returns boolean
-language plpgsql stable as $$
-begin
-  return exists (
-      select
-      from pushq.job j
-      where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id)
-    or exists (select from pushq.lease l where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id);
-end $$;
-
--- Whether anything of a campaign is left: not all its jobs are created, or some wait or are held.
-create or replace function pushq.is_under_way(q int, campaign bigint) returns boolean
-language plpgsql stable as $$
-begin
-  return exists (
-    select
-    from pushq.fan_out f
-    where f.queue_id = q and f.campaign_id = campaign and (not f.done or pushq.has_jobs(f)));
-end $$;
-
 -- The latest time at which any part of an unfinished campaign can be sent. Jobs that are retried by hand have their own
 -- end, but devices in no job yet do not wait for it. In a campaign at a local time, each wave and each job has its own
 -- end; for recipients that are not sorted into waves yet, the possible time zones give it.
@@ -88,9 +53,7 @@ begin
     return f.send_by;
   end if;
   of_jobs := greatest(
-    (select max(j.send_by)
-     from pushq.job j
-     where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id),
+    (select max(j.send_by) from pushq.unleased_jobs(f) j),
     (select max(case when l.job_id < f.new_end_before then f.send_by else l.send_by end)
      from pushq.lease l
      where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id));
@@ -121,11 +84,7 @@ declare
 begin
   others := not f.sorted and not f.done
     or exists (select from pushq.lease l where l.queue_id = f.queue_id and l.campaign_id = f.campaign_id)
-    or exists (
-      select
-      from pushq.job j
-      where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id
-        and j.run_at < f.send_by)
+    or exists (select from pushq.unleased_jobs(f) j where j.run_at < f.send_by)
     or exists (
       select
       from pushq.wave w
@@ -139,9 +98,8 @@ begin
       union all
       select case when j.is_quiet then 'their quiet hours end' else 'they are tried again' end,
              case when j.is_quiet then 'release' else 'attempt' end, j.run_at, j.recipient_count
-      from pushq.job j
-      where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.campaign_id = f.campaign_id
-        and j.run_at >= f.send_by and j.run_at < 'infinity') x
+      from pushq.unleased_jobs(f) j
+      where j.run_at >= f.send_by and j.run_at < 'infinity') x
     group by x.what, x.name
     order by min(x.due_at)
   loop
@@ -164,6 +122,7 @@ end $$;
 create or replace function pushq.set_end(f pushq.fan_out) returns void
 language plpgsql as $$
 begin
+  -- The jobs that `pushq.unleased_jobs` finds.
   update pushq.job j
   set send_by = f.send_by,
       -- A job that is set aside is resumed only by hand.
@@ -175,16 +134,44 @@ begin
   where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id and o.sorted and not o.done;
 end $$;
 
+-- Refuses to resume an unfinished campaign if nothing of it could be sent: its message has expired, or its time to send
+-- has ended.
+create or replace function pushq.refuse_past_end(f pushq.fan_out, key text) returns void
+language plpgsql stable as $$
+declare
+  until bigint;
+  ends  timestamptz;
+begin
+  if not exists (
+    select
+    from pushq.campaign_progress p
+    where p.queue_id = f.queue_id and p.campaign_id = f.campaign_id and not p.finished) then
+    return;
+  end if;
+  select m.expiration into until
+  from pushq.message m where m.day = f.message_day and m.queue_id = f.queue_id and m.id = f.message_id;
+  if until > 0 and until <= extract(epoch from now()) then
+    raise exception using errcode = 'PQ409',
+      message = format('the message of campaign “%s” expired at %s', pushq.shown(key, 200), to_timestamp(until)),
+      hint = 'cancel it, and start another one under a new key';
+  end if;
+  ends := pushq.send_end(f);
+  if ends <= now() then
+    raise exception using errcode = 'PQ409',
+      message = format(
+        'the time to send campaign “%s” ended at %s, while it was paused', pushq.shown(key, 200), ends),
+      hint = 'resume it with a new send_by, or cancel it';
+  end if;
+end $$;
+
 -- Resumes a paused campaign. If its send_by has passed meanwhile, the call must give a new one, because nothing could
 -- be sent. A campaign that ended while it was paused loses its mark.
 create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q     int := (pushq.enter(queue, sends => true)).q;
-  c     bigint;
-  f     pushq.fan_out;
-  until bigint;
-  ends  timestamptz;
+  q int := (pushq.enter(queue, sends => true)).q;
+  c bigint;
+  f pushq.fan_out;
 begin
   perform pushq.check_isolation();
   update pushq.campaign k set paused_at = null, paused_reason = null
@@ -209,8 +196,8 @@ begin
   set (forgiven_at, forgiven, forgiven_bad)
     = (select clock_timestamp(), a.answers, a.bad from pushq.campaign_answers(q, c) a)
   where k.queue_id = q and k.id = c and k.stop_at_errors is not null;
-  -- Uses the index of ready jobs: the last entries of a lane are the jobs that wait for this. If the campaign was given
-  -- its own lane, some of its jobs may have come back to the lane that it shared before.
+  -- The lanes of `pushq.unleased_jobs`. In the index of ready jobs, the last entries of a lane are the jobs that wait
+  -- for this.
   update pushq.job j set run_at = least(now(), pushq.undecided_since(q))
   where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.run_at = 'infinity' and j.campaign_id = c
     -- A job that was set aside because its end was refused is resumed only by hand.
@@ -235,23 +222,7 @@ begin
     perform pushq.set_end(f);
     perform pushq.tell('root', c);
   end if;
-  if exists (select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = c and not p.finished) then
-    select m.expiration into until
-    from pushq.message m where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;
-    if until > 0 and until <= extract(epoch from now()) then
-      raise exception using errcode = 'PQ409',
-        message = format(
-          'the message of campaign “%s” expired at %s', pushq.shown(key, 200), to_timestamp(until)),
-        hint = 'cancel it, and start another one under a new key';
-    end if;
-    ends := pushq.send_end(f);
-    if ends <= now() then
-      raise exception using errcode = 'PQ409',
-        message = format(
-          'the time to send campaign “%s” ended at %s, while it was paused', pushq.shown(key, 200), ends),
-        hint = 'resume it with a new send_by, or cancel it';
-    end if;
-  end if;
+  perform pushq.refuse_past_end(f, key);
   perform pushq.wake(q);
   return true;
 end $$;
@@ -317,8 +288,8 @@ end $$;
 create or replace function pushq.make_cancelled_due(f pushq.fan_out) returns void
 language plpgsql as $$
 begin
-  -- The campaign's jobs, including retries, are all in one lane, or in the two lanes that it has had. The bulk lane
-  -- contains no scheduled sends that this statement would have to read.
+  -- The lanes of `pushq.unleased_jobs`. The bulk lane contains no scheduled sends that this statement would have to
+  -- read.
   update pushq.job j
   set run_at = case when j.run_at = 'infinity' then least(now(), pushq.undecided_since(j.queue_id)) else now() end
   where j.queue_id = f.queue_id and j.lane in (f.lane, f.lane % 3) and j.run_at > now()
@@ -369,153 +340,4 @@ begin
   perform pushq.make_cancelled_due(f);
   perform pushq.tell('root', c);
   return true;
-end $$;
-
--- Refuses an invalid rate of a campaign.
-create or replace function pushq.check_max_rate(max_rate float8) returns void
-language plpgsql stable as $$
-begin
-  if not coalesce(max_rate between 0.0001 and 1000000, true) then
-    raise exception using errcode = 'PQ400',
-      message = format('max_rate %s is not between 0.0001 and 1000000', max_rate),
-      hint = 'give it in pushes per second';
-  end if;
-end $$;
-
--- Sets the rate of a campaign, in pushes a second over all workers; null removes it. With its first rate, a campaign
--- gets its own lane, and keeps it. Jobs that workers hold follow once these workers are told (`pushq.tell`).
-create or replace function pushq.limit_campaign(q int, campaign bigint, max_rate float8) returns void
-language plpgsql as $$
-declare
-  own int;
-begin
-  if max_rate is null then
-    delete from pushq.rate_limit r
-    using pushq.queue u
-    where u.id = q and r.tenant_id = u.tenant_id and r.queue_id = q and r.campaign_id = campaign;
-    return;
-  end if;
-  perform pushq.check_max_rate(max_rate);
-  -- The burst is the permits of a tenth of a second, as for queues.
-  insert into pushq.rate_limit (tenant_id, queue_id, campaign_id, rate, burst)
-  select u.tenant_id, q, campaign, max_rate, greatest(1, ceil(max_rate / 10))
-  from pushq.queue u
-  where u.id = q
-  on conflict on constraint rate_limit_pkey do update set rate = excluded.rate, burst = excluded.burst;
-  update pushq.fan_out o
-  set lane = pushq.free_lane(q) * 3 + o.lane
-  where o.queue_id = q and o.campaign_id = campaign and o.lane <= 2
-  returning o.lane into own;
-  if own is not null then
-    update pushq.job j set lane = own
-    where j.queue_id = q and j.lane = own % 3 and j.campaign_id = campaign;
-  end if;
-end $$;
-
--- A third of the number of a lane that no campaign of the queue uses.
-create or replace function pushq.free_lane(q int) returns int
-language plpgsql as $$
-declare
-  own int;
-begin
-  loop
-    own := nextval('pushq.lane');
-    exit when not exists (
-      select from pushq.fan_out o where o.queue_id = q and o.lane > 2 and o.lane between own * 3 and own * 3 + 2);
-  end loop;
-  return own;
-end $$;
-
--- Whether a campaign has failed recipients that can be retried (`pushq.send_again`).
-create or replace function pushq.has_kept_failures(q int, root bigint) returns boolean
-language plpgsql stable as $$
-begin
-  return exists (
-    select
-    from pushq.result r
-    where r.queue_id = q and r.root_id = root and r.failed > 0 and r.retried_at is null
-      and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
-      and exists (select from pushq.message m where m.day = r.body_day and m.queue_id = q and m.id = r.message_id));
-end $$;
-
--- Sets the rate of a campaign while it runs; null removes it. Workers follow within moments. Returns false for a
--- campaign that has ended, unless it has failed recipients: these can be retried, at this rate.
-create or replace function pushq.set_campaign_rate(queue text, key text, max_rate float8) returns boolean
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  q int := (pushq.enter(queue, sends => false)).q;
-  c pushq.campaign;
-begin
-  -- The campaign before its fan-out, as others who change both do.
-  select * into c from pushq.campaign k where k.queue_id = q and k.key = $2 for no key update;
-  if c.id is null then
-    perform pushq.refuse_campaign(queue, key);
-  elsif c.cancelled_at is not null then
-    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', pushq.shown(key, 200)),
-      hint = 'start another one under a new key';
-  end if;
-  perform pushq.check_max_rate(max_rate);
-  if not pushq.is_under_way(q, c.id) and not pushq.has_kept_failures(q, c.id) then
-    return false;
-  end if;
-  perform pushq.limit_campaign(q, c.id, max_rate);
-  perform pushq.tell('root', c.id);
-  perform pushq.wake(q);
-  return true;
-end $$;
-
--- The number of a campaign's recipients that were answered, and how many of these answers are bad, that is, not a
--- device's fault (`campaign_tally.bad`).
-create or replace function pushq.campaign_answers(q int, campaign bigint, out answers bigint, out bad bigint)
-language sql stable as $$
-  select coalesce(sum(t.delivered + t.rejected + t.failed), 0), coalesce(sum(t.bad), 0)
-  from pushq.campaign_tally t
-  where t.queue_id = q and t.campaign_id = campaign
-$$;
-
--- Says in words that the share of a campaign's bad answers is too large, once it has a hundred answers; otherwise null.
-create or replace function pushq.too_many_bad(c pushq.campaign) returns text
-language plpgsql stable as $$
-declare
-  a record;
-begin
-  select n.answers - c.forgiven as answers, n.bad - c.forgiven_bad as bad into a
-  from pushq.campaign_answers(c.queue_id, c.id) n;
-  if a.answers >= 100 and a.bad > a.answers * c.stop_at_errors::numeric then
-    return format('%s of %s answers were bad, which is more than %s %%', a.bad, a.answers,
-                  trim_scale(c.stop_at_errors::numeric * 100));
-  end if;
-  return null;
-end $$;
-
--- Pauses the campaigns among these whose share of bad answers is too large, once they have a hundred answers. Returns
--- the reason for each campaign that it paused. It skips campaigns that another transaction is changing, and those that
--- have ended: nothing could be resumed.
-create or replace function pushq.judge_campaigns(queues int[], campaigns bigint[])
-returns table (queue_id int, key text, reason text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-#variable_conflict use_column
-declare
-  c pushq.campaign;
-begin
-  for c in
-    select k.*
-    from unnest(queues, campaigns) as g(queue_id, campaign_id)
-    join pushq.campaign k on k.queue_id = g.queue_id and k.id = g.campaign_id
-    join pushq.fan_out f on f.queue_id = k.queue_id and f.campaign_id = k.id
-    where k.stop_at_errors is not null and k.paused_at is null and k.cancelled_at is null
-      and pushq.is_under_way(k.queue_id, k.id)
-    for no key update of k, f skip locked
-  loop
-    queue_id := c.queue_id;
-    key := c.key;
-    reason := pushq.too_many_bad(c);
-    continue when reason is null;
-    update pushq.campaign k
-    set paused_at = now(), paused_reason = reason
-    where k.queue_id = c.queue_id and k.id = c.id;
-    update pushq.fan_out f set paused = true where f.queue_id = c.queue_id and f.campaign_id = c.id;
-    perform pushq.tell('root', c.id);
-    return next;
-  end loop;
 end $$;

@@ -14,6 +14,7 @@ declare
   wrong   text;
   version record;
   read    record;
+  bytes   bigint;
   braces  bigint;
 begin
   payload := given;
@@ -55,6 +56,12 @@ begin
     end if;
     if wrong is not null then
       raise exception using errcode = 'PQ400', message = wrong;
+    end if;
+    -- A worker keeps all languages in memory while it holds a job of the message, and may hold jobs of many messages.
+    bytes := octet_length(payload::text) + coalesce(octet_length(array_to_string(translations, '')), 0);
+    if bytes > 262144 then
+      raise exception using errcode = 'PQ400',
+        message = format('the message has %s bytes in all its languages: use at most 262144', bytes);
     end if;
   end if;
 

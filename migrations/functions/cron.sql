@@ -249,6 +249,23 @@ begin
   return best;
 end $$;
 
+-- When a stored run is due by the server's present time zone data, if that is later than by the data with which it was
+-- calculated; null if it is not.
+--
+-- If it is, the expression has no run at the stored time, and the next run is the stored one. If the run before is
+-- nearer, that one is the stored run, and has become earlier. Zones move their clocks by at most three hours, except
+-- across the date line.
+create or replace function pushq.moved_run(cron text, time_zone text, run timestamptz) returns timestamptz
+language plpgsql stable as $$
+declare
+  following timestamptz := pushq.cron_run(cron, time_zone, run - interval '1 microsecond');
+begin
+  if following > run and following - run <= interval '3 hours' then
+    return case when following - run < run - pushq.cron_run(cron, time_zone, run, backwards => true) then following end;
+  end if;
+  return null;
+end $$;
+
 -- The local time of a run according to its expression, even if clocks skip that time.
 create or replace function pushq.run_local(cron text, time_zone text, run timestamptz) returns timestamp
 language plpgsql stable as $$

@@ -123,6 +123,16 @@ begin
     apart := apart || f.campaign_id;
     spent := clock_timestamp() > now() + interval '0.2 seconds';
   end loop;
+  if least(
+    f.send_by,
+    (select to_timestamp(nullif(m.expiration, 0))
+     from pushq.message m
+     where m.day = pushq.today() and m.queue_id = f.queue_id and m.id = f.message_id)) <= now()
+  then
+    -- What is created now only expires, which takes no time of a rate.
+    per_job := 500;
+    job_limit := greatest(job_limit, 40);
+  end if;
   if f.sorted then
     return pushq.deal_wave(f, per_job, job_limit);
   end if;

@@ -11,7 +11,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := (pushq.enter(queue, sends => false)).q;
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   return query
   select f.cursor, f.verdict, r.reason, f.reported_at, f.recorded_at, f.listed_at, encode(d.token, 'hex'), d.user_key,
          f.device_id, f.root_id, c.key, pushq.apns_id(f.root_id, f.device_id)

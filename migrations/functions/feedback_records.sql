@@ -1,9 +1,12 @@
 -- Processes up to `most` records. A device that has not registered again since its token was reported is deactivated,
 -- as after a 410, and the producer gets a row of feedback for every known device. Unknown tokens are ignored. Returns
 -- the number of records processed, and of devices deactivated.
+--
+-- Devices are found by their keys: of joins, only nested loops are allowed, whatever statistics say.
 create or replace function pushq.act_on_feedback(most int)
 returns table (acted bigint, deactivated bigint)
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off as $$
 begin
   -- The usual case. The statement below would take more locks than necessary.
   if not exists (select from pushq.feedback_record) then
@@ -11,33 +14,30 @@ begin
     return;
   end if;
   return query
+  -- Records of a tenant that is still arriving are left out: its devices may be missing.
   with due as materialized (
-    select r.ctid as spot, r.queue_id, r.token, r.reported_at
+    select r.ctid as spot
     from pushq.feedback_record r
-    -- Records of a tenant that is still arriving are left out: its devices may be missing.
+    join pushq.device d on d.queue_id = r.queue_id and d.token = r.token
     where exists (select from pushq.queue q where q.id = r.queue_id)
     order by r.queue_id, r.id
     limit most
-    for update skip locked),
-  known as materialized (
-    select d.queue_id, d.id, d.token
-    from (select distinct queue_id, token from due) t
-    join pushq.device d on d.queue_id = t.queue_id and d.token = t.token),
-  free as materialized (
-    select d.queue_id, d.id
-    from pushq.device d
-    join known k on k.queue_id = d.queue_id and k.id = d.id
+    for update of r skip locked
+    -- If another transaction is writing a device, its records stay for a later round, and do not count as part of this
+    -- one: however many there are, they keep no other record waiting.
     for no key update of d skip locked),
+  unknown as materialized (
+    select r.ctid as spot
+    from pushq.feedback_record r
+    where exists (select from pushq.queue q where q.id = r.queue_id)
+      and not exists (select from pushq.device d where d.queue_id = r.queue_id and d.token = r.token)
+    order by r.queue_id, r.id
+    -- None as long as others fill the round: finding out that there is none means a look at every record.
+    limit greatest(most - (select count(*) from due), 0)
+    for update skip locked),
   taken as (
     delete from pushq.feedback_record
-    where ctid = any (array(
-      select spot
-      from due
-      -- If another transaction is writing a device, its record stays for the next round.
-      where not exists (
-        select from known k
-        where k.queue_id = due.queue_id and k.token = due.token
-          and (k.queue_id, k.id) not in (select queue_id, id from free))))
+    where ctid = any (array(select spot from due union all select spot from unknown))
     returning queue_id, token, reason, reported_at, root_id, job_id),
   -- One row of feedback for each job, and one for the lists of the service.
   report as materialized (

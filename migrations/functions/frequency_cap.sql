@@ -314,9 +314,8 @@ begin
     begin
       perform pushq.note_free_capped(
         worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, arrived, undecided,
-        pushq.lock_rows(
-          'recent_push', queue_ids, pushq.with_newer_tokens(queue_ids, device_ids),
-          clock_timestamp() + interval '50 ms'));
+        pushq.lock_rows('recent_push', r.queues, r.devices, clock_timestamp() + interval '50 ms'))
+      from pushq.with_newer_tokens(queue_ids, firsts, lasts, device_ids) r;
       return;
     exception when lock_not_available then
       null;
@@ -382,14 +381,16 @@ $$;
 -- Deletes places that no cap needs any more, from up to `step` rows after a key. Returns the key of the last row; null
 -- if there was none.
 create or replace function pushq.forget_recent_pushes(step int, inout after_queue int, inout after_device bigint)
-language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language plpgsql
+set lock_timeout = '1s' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
   with page as materialized (
     select r.queue_id, r.device_id, now() - pushq.cap_window(c.period) as kept_since, c.queue_id is null as is_lifted
     from (
       select queue_id, device_id
       from pushq.recent_push
-      where (queue_id, device_id) > (after_queue, after_device) and queue_id <> all (pushq.queues_under_way())
+      where (queue_id, device_id) > (after_queue, after_device)
+        and queue_id <> all ((select pushq.queues_under_way())::int[])
       order by queue_id, device_id
       limit step) r
     left join pushq.frequency_cap c on c.queue_id = r.queue_id),

@@ -55,50 +55,72 @@ begin
     'lock_timeout', greatest(1, ceil(extract(epoch from at - clock_timestamp()) * 1000))::int || 'ms', true);
 end $$;
 
+-- The recipients of jobs, each once: the queue and the device of each, at the same place of the two arrays. The
+-- recipients of a job are the elements of `device_ids` from its `firsts` to its `lasts`.
+--
+-- The functions below look each device up in its own queue. With a condition on all queues and another one on all
+-- devices, PostgreSQL before version 17 looks each device up in each queue.
+create or replace function pushq.recipients_of_jobs(
+  queue_ids int[], firsts int[], lasts int[], device_ids bigint[], out queues int[], out devices bigint[]
+)
+language sql immutable as $$
+  select coalesce(array_agg(r.queue_id), '{}'), coalesce(array_agg(r.device_id), '{}')
+  from (
+    select distinct g.queue_id, d.id as device_id
+    from unnest($1, $2, $3) g(queue_id, first, last)
+    cross join lateral unnest($4[g.first : g.last]) d(id)
+    order by g.queue_id, d.id) r
+$$;
+
 -- Locks the rows of devices, and waits until a time for those that others keep locked. Returns the devices whose rows
--- are still locked then. `tab` is `badge` or `recent_push`.
+-- are still locked then. `tab` is `badge` or `recent_push`; `queue_ids` are the queues of `device_ids`.
 create or replace function pushq.lock_rows(tab text, queue_ids int[], device_ids bigint[], until timestamptz)
 returns bigint[]
-language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
-declare
-  locked bigint[] := device_ids;
+language plpgsql
+set lock_timeout = '1ms' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
   loop
     -- Not an anti join: with a wrong estimate, it would compare each row with each.
     execute format(
       $sql$
       with free as materialized (
-        select r.device_id
-        from pushq.%1$I r
-        where r.queue_id = any ($1) and r.device_id = any ($2)
-        for no key update skip locked)
-      select array(
-        select r.device_id from pushq.%1$I r where r.queue_id = any ($1) and r.device_id = any ($2)
+        select r.queue_id, r.device_id
+        from unnest($1, $2) w(queue_id, device_id)
+        join pushq.%1$I r on r.queue_id = w.queue_id and r.device_id = w.device_id
+        for no key update of r skip locked)
+      select coalesce(array_agg(l.queue_id), '{}'), coalesce(array_agg(l.device_id), '{}')
+      from (
+        select r.queue_id, r.device_id
+        from unnest($1, $2) w(queue_id, device_id)
+        join pushq.%1$I r on r.queue_id = w.queue_id and r.device_id = w.device_id
         except
-        select f.device_id from free f)
+        select f.queue_id, f.device_id from free f) l
       $sql$, tab)
-    into locked
-    using queue_ids, locked;
-    exit when locked = '{}' or clock_timestamp() >= until;
+    into queue_ids, device_ids
+    using queue_ids, device_ids;
+    exit when device_ids = '{}' or clock_timestamp() >= until;
     -- While it waits for one row, others become free.
     begin
       perform pushq.wait_until(until);
-      execute format('select from pushq.%I where queue_id = any ($1) and device_id = $2 for no key update', tab)
-      using queue_ids, locked[1];
+      execute format('select from pushq.%I where queue_id = $1 and device_id = $2 for no key update', tab)
+      using queue_ids[1], device_ids[1];
     exception when lock_not_available then
       null;
     end;
   end loop;
-  return locked;
+  return device_ids;
 end $$;
 
--- The devices among these that are inactive now, or deleted.
+-- The devices among these that are inactive now, or deleted. `queue_ids` are their queues.
 create or replace function pushq.inactive_among(queue_ids int[], device_ids bigint[]) returns bigint[]
-language sql set enable_seqscan = off as $$
+language sql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
   select array(
     select unnest($2)
     except
-    select d.id from pushq.device d where d.queue_id = any ($1) and d.id = any ($2) and d.active)
+    select d.id
+    from unnest($1, $2) w(queue_id, device_id)
+    join pushq.device d on d.queue_id = w.queue_id and d.id = w.device_id
+    where d.active)
 $$;
 
 -- The devices among these, besides those known to be, that are inactive by now. A worker asks after it has written
@@ -113,13 +135,18 @@ language sql as $$
     select unnest($3))
 $$;
 
--- These devices, and those that have replaced one of them.
-create or replace function pushq.with_newer_tokens(queue_ids int[], device_ids bigint[]) returns bigint[]
-language sql set enable_seqscan = off as $$
-  select $2 || array(
-    select d.replaced_by
-    from pushq.device d
-    where d.queue_id = any ($1) and d.id = any ($2) and d.replaced_by is not null)
+-- The recipients of jobs as above, and the devices that have replaced one of them.
+create or replace function pushq.with_newer_tokens(
+  queue_ids int[], firsts int[], lasts int[], device_ids bigint[], out queues int[], out devices bigint[]
+)
+language sql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+  select r.queues || coalesce(n.queues, '{}'), r.devices || coalesce(n.devices, '{}')
+  from pushq.recipients_of_jobs($1, $2, $3, $4) r
+  cross join lateral (
+    select array_agg(d.queue_id) as queues, array_agg(d.replaced_by) as devices
+    from unnest(r.queues, r.devices) w(queue_id, device_id)
+    join pushq.device d on d.queue_id = w.queue_id and d.id = w.device_id
+    where d.replaced_by is not null) n
 $$;
 
 -- Inserts empty rows for devices that have none.
@@ -202,6 +229,7 @@ language plpgsql set lock_timeout = '1ms' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   until    pg_catalog.timestamptz;
+  all_of   record;                                        -- all recipients, and their queues
   waiting  bigint[];                                      -- recipients that another transaction keeps
   replaced bigint[];                                      -- recipients whose tokens were replaced meanwhile
   is_taken boolean := false;
@@ -214,10 +242,11 @@ begin
   -- Without a turn, it finds some of the rows kept.
   perform pushq.take_turns(queue_ids, firsts, lasts, device_ids);
   until := clock_timestamp() + patience;
+  all_of := pushq.recipients_of_jobs(queue_ids, firsts, lasts, device_ids);
   -- After this, each transaction that moved other rows than these has ended, so the check for inactive devices sees
   -- what it did.
-  waiting := pushq.lock_rows(tab, queue_ids, device_ids, until);
-  waiting := waiting || pushq.inactive_among(queue_ids, device_ids);
+  waiting := pushq.lock_rows(tab, all_of.queues, all_of.devices, until);
+  waiting := waiting || pushq.inactive_among(all_of.queues, all_of.devices);
   loop
     begin
       perform pushq.wait_until(until);
@@ -231,7 +260,7 @@ begin
         into queues, jobs, devices, taken
         from pushq.take_free_places(worker, queue_ids, job_ids, epochs, firsts, lasts, device_ids, waiting) t;
       end if;
-      replaced := pushq.replaced_meanwhile(queue_ids, device_ids, waiting);
+      replaced := pushq.replaced_meanwhile(all_of.queues, all_of.devices, waiting);
       if replaced <> '{}' then
         raise exception using errcode = 'PQ001', message = 'rows were taken for tokens that were replaced';
       end if;
@@ -244,8 +273,8 @@ begin
         waiting := waiting || pushq.unseen_rows(
           tab, queue_ids, firsts, lasts, device_ids, waiting, clock_timestamp() + patience);
         -- What was inserted meanwhile can be seen now.
-        waiting := waiting || pushq.lock_rows(tab, queue_ids, device_ids, until)
-          || pushq.inactive_among(queue_ids, device_ids);
+        waiting := waiting || pushq.lock_rows(tab, all_of.queues, all_of.devices, until)
+          || pushq.inactive_among(all_of.queues, all_of.devices);
         is_known := true;
     end;
   end loop;

@@ -206,8 +206,11 @@ end $$;
 -- The lists whose members are not needed any more: their campaign has fanned out or has another list, or they have had
 -- no campaign for a day. The users of a list are needed until nothing of its campaign can be sent or retried any more:
 -- a recipient's device has to belong to one of them when the push is sent.
-create or replace function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+--
+-- Returns up to `step` lists after a key, in the order of their keys: a tenant may have begun millions.
+create or replace function pushq.lists_to_forget(after_queue int, after_list bigint, step int)
+returns table (queue_id int, list_id bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 begin
   -- Lists are marked first, so that no caller adds to a list, or starts a campaign with it, when some members are gone
   -- already. A list that a caller is adding to is not abandoned.
@@ -215,14 +218,18 @@ begin
   where l.ctid = any (array(
     select o.ctid
     from pushq.list o
-    where o.campaign_id is null and not o.abandoned and o.loaded_at < now() - interval '1 day'
-      and o.queue_id <> all (pushq.queues_under_way())
+    where (o.queue_id, o.id) > (after_queue, after_list)
+      and o.campaign_id is null and not o.abandoned and o.loaded_at < now() - interval '1 day'
+      and o.queue_id <> all ((select pushq.queues_under_way())::int[])
+    order by o.queue_id, o.id
+    limit step
     for no key update skip locked));
   return query
     select l.queue_id, l.id
     from pushq.list l
-    -- Of a tenant that is being moved, this database knows only a part.
-    where l.queue_id <> all (pushq.queues_under_way())
+    where (l.queue_id, l.id) > (after_queue, after_list)
+      -- Of a tenant that is being moved, this database knows only a part.
+      and l.queue_id <> all ((select pushq.queues_under_way())::int[])
       and (
         l.abandoned
         or l.campaign_id is not null
@@ -240,14 +247,16 @@ begin
                     or not (
                       select p.finished
                       from pushq.campaign_progress p
-                      where p.queue_id = f.queue_id and p.campaign_id = f.campaign_id)))));
+                      where p.queue_id = f.queue_id and p.campaign_id = f.campaign_id)))))
+    order by l.queue_id, l.id
+    limit step;
 end $$;
 
 -- Deletes up to `step` members of a list after the device `after`, and as many of its users; with the last of them it
 -- also deletes the list. Returns the last deleted member's device, or null when none is left. Rows that a producer has
 -- locked, in a transaction that may last, stay until the next round, and so does the list.
 create or replace function pushq.forget_list(q int, list bigint, after bigint, step int) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
   upto  bigint;
   users bigint;

@@ -173,3 +173,55 @@ begin
   into devices, without_token
   using literals, q, activity_type;
 end $$;
+
+-- Deletes update tokens of Live Activities that have ended, from up to `step` of them after a key. Returns the key of
+-- the last one; null if there was none. APNs reports few of these tokens, because nobody sends to them any more.
+--
+-- An activity lasts 8 hours, and its last state stays visible for up to 4 more (Apple, Displaying live data with Live
+-- Activities). The app registers the token again whenever it starts. So the token is of no use 30 days after the last
+-- registration. A row that was deactivated or reactivated stays as long as its tenant keeps feedback about it, which
+-- would lose the token. A row that a send or an import created, and that is active, has no time and stays.
+--
+-- A push that still waits for such a token ends as suppressed, as for an inactive device. Finding these pushes first
+-- would take a scan of the recipients. The rows of `newest_update` and `recent_push` have an end of their own.
+--
+-- Rows that another session has locked stay until the next round, and so does a token while an older one leads to it.
+create or replace function pushq.forget_activities(step int, inout after_queue int, inout after_device bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set lock_timeout = '1s' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+begin
+  with page as materialized (
+    select d.queue_id, d.id
+    from pushq.device d
+    where (d.queue_id, d.id) > (after_queue, after_device) and d.kind = 'liveactivity'
+      and d.queue_id <> all ((select pushq.queues_under_way())::int[])
+    order by d.queue_id, d.id
+    limit step),
+  old as materialized (
+    select d.queue_id, d.id
+    from page p
+    join pushq.device d on d.queue_id = p.queue_id and d.id = p.id
+    join pushq.queue q on q.id = d.queue_id
+    join pushq.tenant t on t.id = q.tenant_id
+    where d.kind = 'liveactivity'
+      and coalesce(d.registered_at, d.inactive_since) < now() - interval '30 days'
+      and coalesce(
+        greatest(d.inactive_since, d.reactivated_at)
+          < now() - make_interval(days => greatest(t.feedback_days, 30)), true)
+      and not exists (select from pushq.device o where o.queue_id = d.queue_id and o.replaced_by = d.id)
+    for update of d skip locked),
+  profiles as (
+    delete from pushq.profile p
+    using old o
+    where p.queue_id = o.queue_id and p.device_id = o.id),
+  badges as (
+    delete from pushq.badge b
+    using old o
+    where b.queue_id = o.queue_id and b.device_id = o.id),
+  gone as (
+    delete from pushq.device d
+    using old o
+    where d.queue_id = o.queue_id and d.id = o.id)
+  select queue_id, id into after_queue, after_device from page order by queue_id desc, id desc limit 1;
+end $$;

@@ -311,6 +311,11 @@ begin
   order by x.due_at, x.part
   limit 1;
   if found then
+    if pushq.wave_end(f, w.due_at) <= now() then
+      -- As in `pushq.fan_out_step`.
+      per_job := 500;
+      job_limit := greatest(job_limit, 40);
+    end if;
     ids := w.device_ids[1 : job_limit * per_job];
     if cardinality(w.device_ids) > cardinality(ids) then
       update pushq.wave x set device_ids = w.device_ids[cardinality(ids) + 1 :]

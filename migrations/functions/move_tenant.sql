@@ -46,7 +46,8 @@ create or replace function pushq.queues_of_tenant(owner int) returns int[]
 language sql stable as $$ select array(select q.id from pushq.queue q where q.tenant_id = $1 order by q.id) $$;
 
 -- The queues whose contents are here while their tenant is moving. Nothing may process these rows: they must stay as
--- they were copied, and the settings for them are not here.
+-- they were copied, and the settings for them are not here. Callers write `(select pushq.queues_under_way())`: in a
+-- condition, the function would be called for each row.
 create or replace function pushq.queues_under_way() returns int[]
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select array(select unnest(m.queues) from pushq.tenant_move m)
@@ -275,6 +276,9 @@ begin
   select t.* into owner from pushq.tenant t where t.id = move.owner;
   names := array(select l.login from pushq.tenant_login l where l.tenant_id = owner.id);
   numbers := pushq.queues_of_tenant(owner.id);
+  -- A step that lists reports tells the webhook of them at its end. This waits for one that has begun, because it would
+  -- find no webhook any more.
+  perform from pushq.duty d where d.name = 'listing' for update;
   update pushq.tenant_move m
   set stage = 'detached', settings = pushq.take_settings(owner.id, numbers), logins = names, queues = numbers,
       history_days = owner.history_days, feedback_days = owner.feedback_days, changed_at = clock_timestamp()
@@ -520,9 +524,9 @@ begin
   perform pushq.put_settings(settings, move.ids);
   -- Quotas hold by the last count of the other database, whose clock may differ, until a worker counts all.
   update pushq.tenant_usage u
-  set counted_at = case when u.by_producer = l.by_producer then clock_timestamp() end, devices_counted_at = null
-  from pushq.last_usage((move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int) l
-  where u.tenant_id = l.tenant_id;
+  set counted_at = case when u.counted_at = l.counted_at then clock_timestamp() end, devices_counted_at = null
+  from (select x.tenant_id as id, max(x.counted_at) as counted_at from pushq.tenant_usage x group by x.tenant_id) l
+  where u.tenant_id = l.id and l.id = (move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int;
   -- Queues of apps that were removed after they had been copied.
   insert into pushq.removed_queue (queue_id, tenant)
   select q.id::int, move.tenant
@@ -575,7 +579,7 @@ begin
     -- one that does not exist.
     select m.*
     from pushq.tenant_move m
-    where is_known or who = any (m.logins) or pg_has_role(who::name, current_user, 'usage')
+    where is_known or who = any (m.logins) or pushq.acts_for_all(who)
     offset 0) m
   where m.tenant = refuse_moved.tenant
     and (m.leaves and m.stage <> 'copying' or not m.leaves and m.stage = 'copying')

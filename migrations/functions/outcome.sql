@@ -41,3 +41,17 @@ language sql immutable parallel safe as $$
     select count(*) from generate_series(0, octet_length(outcomes) - 1) n
     where pushq.outcome_kind(get_byte(outcomes, n)) in ('retried', 'postponed'))
 $$;
+
+-- The recipients of a waiting job that have no outcome. A job that came back from a worker has those of the others:
+-- their pushes have ended, or continue in another job, which has them, too. PostgreSQL puts the expression in place of
+-- the call, because it has no query of its own: nearly all jobs have no outcomes, and there may be a million of them.
+create or replace function pushq.waiting_recipients(recipient_count int, outcomes bytea) returns bigint
+language sql immutable parallel safe as $$
+  select case when outcomes is null then recipient_count else pushq.without_outcome(outcomes) end
+$$;
+
+-- How many recipients have no outcome.
+create or replace function pushq.without_outcome(outcomes bytea) returns bigint
+language sql immutable parallel safe as $$
+  select count(*) from generate_series(0, octet_length(outcomes) - 1) n where get_byte(outcomes, n) = 0
+$$;

@@ -22,7 +22,7 @@ $$;
 -- ahead: otherwise a worker could drop all of history.
 create or replace function pushq.upkeep_day(today date) returns date
 language sql stable as $$
-  select case when pg_has_role(pushq.caller()::name, current_user, 'usage') then coalesce($1, pushq.today())
+  select case when pushq.acts_for_all(pushq.caller()) then coalesce($1, pushq.today())
               else least(coalesce($1, pushq.today()), pushq.today() + 1) end
 $$;
 

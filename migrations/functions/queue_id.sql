@@ -22,8 +22,7 @@ language sql stable as $$
     -- This is a subquery, so that it runs once and not for each table.
     and t.id = (
       select case
-        -- `current_user` is the owner, because the functions that call this one have `security definer`.
-        when pg_has_role($1::name, current_user, 'usage') then (
+        when pushq.acts_for_all($1) then (
           select t.id from pushq.tenant t where t.name = split_part($2, '/', 1))
         else (
           select t.id
@@ -45,6 +44,7 @@ begin
       message = format('login “%s” may only read queue “%s”', who, pushq.shown(name, 240)),
       hint = 'use a login that was granted the tenant without --read-only';
   end if;
+  perform pushq.demand_role(who);
   raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', pushq.shown(name, 240)),
     -- An operator, who has the rights of the schema's owner, may have been granted no tenant.
     hint = case

@@ -35,19 +35,23 @@ begin
   end if;
 end $$;
 
--- The checks of a call of a tenant with a quota, before the call adds anything.
+-- The checks of a call of a tenant with a quota, before the call adds anything. The calls of operators are not limited:
+-- whoever stops a tenant's mistake must not compete with the tenant's own calls.
 create or replace function pushq.enter_with_quota(tenant int, queue text) returns void
 language plpgsql as $$
 declare
   max_calls int;
   is_stale  boolean;
 begin
-  select o.max_calls, coalesce(u.counted_at < clock_timestamp() - interval '30 seconds', true)
+  select o.max_calls,
+         coalesce(
+           u.counted_at not between clock_timestamp() - interval '30 seconds'
+                                and clock_timestamp() + interval '1 minute', true)
   into max_calls, is_stale
   from pushq.tenant_quota o
   left join pushq.last_usage(tenant) u on true
   where o.tenant_id = tenant;
-  if max_calls is not null then
+  if max_calls is not null and not pushq.acts_for_all(pushq.caller()) then
     perform pushq.count_call(tenant, split_part(queue, '/', 1), max_calls);
   end if;
   -- No worker has counted for a while, so a producer counts. Only one does; the others use the last count. A read-only
@@ -57,13 +61,15 @@ begin
   end if;
 end $$;
 
--- The last count of what a tenant has. No row if nothing is counted for the tenant yet.
+-- The last count of what a tenant has. No row if nothing is counted for the tenant yet. A count that is dated more than
+-- a minute ahead was written before the database's clock was set back: any other is newer.
 create or replace function pushq.last_usage(tenant int) returns setof pushq.tenant_usage
 language sql stable rows 1 as $$
   select u.*
   from pushq.tenant_usage u
   where u.tenant_id = $1
-  order by u.counted_at desc nulls last, u.by_producer
+  order by coalesce(u.counted_at <= clock_timestamp() + interval '1 minute', false) desc,
+           u.counted_at desc nulls last, u.by_producer
   limit 1
 $$;
 
@@ -81,14 +87,19 @@ end $$;
 -- Calls are rows, so that no two of them wait for each other. If many calls are allowed, a row stands for several calls
 -- and is written at random: about fifty rows are read and written a second, and the limit is kept within about a sixth.
 -- Up to fifty calls a second the count is exact, except for calls that are not committed yet. A call in a read-only
--- transaction cannot be written: it is refused like the others, but does not count.
+-- transaction cannot be written: it is refused like the others, but does not count. Calls that are dated more than a
+-- second ahead were made before the database's clock was set back, and do not count either.
 create or replace function pushq.count_call(tenant int, name text, most int) returns void
 language plpgsql as $$
 declare
   weight int         := pushq.call_weight(most);
   since  timestamptz := clock_timestamp() - interval '1 second';
 begin
-  perform from pushq.call c where c.tenant_id = tenant and c.called_at > since offset most / weight - 1 limit 1;
+  perform
+  from pushq.call c
+  where c.tenant_id = tenant and c.called_at > since and c.called_at <= since + interval '2 seconds'
+  offset most / weight - 1
+  limit 1;
   if found then
     raise exception using errcode = 'PQ429',
       message = format('tenant “%s” has reached its limit of %s calls a second', name, most),
@@ -133,7 +144,8 @@ begin
   if devices > 0 and used.devices + devices > used.max_devices then
     perform pushq.refuse_quota(
       used.name, 'devices', '--max-devices', used.max_devices, used.devices, devices,
-      'unregister devices that are not needed: if nine in ten are used, that is counted within a minute, else an hour');
+      'unregister devices that are not needed: if nine in ten are used, a worker counts that within a minute, else an '
+      'hour');
   elsif recipients > 0 and used.waiting + recipients > used.max_waiting then
     perform pushq.refuse_quota(
       used.name, 'waiting recipients', '--max-waiting', used.max_waiting, used.waiting, recipients,
@@ -199,6 +211,7 @@ declare
   used    pushq.tenant_usage;
   queues  int[]  := array(select k.id from pushq.queue k where k.tenant_id = tenant);
   is_day  boolean;
+  is_all  boolean;                                        -- whether it may count all devices and bytes
   devices_anew boolean;
   seen    record;
 begin
@@ -211,11 +224,18 @@ begin
     return;
   end if;
   select u.* into used from pushq.last_usage(tenant) u;
-  anew := anew or coalesce(used.devices_counted_at < now() - interval '1 hour', true);
-
-  devices_anew := anew
+  -- A producer's call does not wait for a count of all devices, unless there has been none yet.
+  is_all := not count_usage.by_producer or used.devices_counted_at is null;
+  -- Not `now()`: in a transaction that began long ago, a count of this moment would look as if it were dated ahead.
+  anew := is_all and (
+    anew
+    or coalesce(
+         used.devices_counted_at not between clock_timestamp() - interval '1 hour'
+                                         and clock_timestamp() + interval '1 minute', true));
+  devices_anew := is_all and (
+    anew
     or used.devices > quota.max_devices * 0.9
-      and used.devices_counted_at < now() - greatest(interval '10 seconds', interval '30 microseconds' * used.devices);
+      and used.devices_counted_at < now() - greatest(interval '10 seconds', interval '30 microseconds' * used.devices));
   if quota.max_devices is not null then
     if devices_anew then
       used.devices := 0;
@@ -254,9 +274,12 @@ begin
 
   if quota.max_waiting is not null then
     used.waiting := (
-      select coalesce(sum(j.recipient_count), 0)
+      select coalesce(sum(pushq.waiting_recipients(j.recipient_count, j.outcomes)), 0)
       from (
-        select j.recipient_count from pushq.job j where j.queue_id = any (queues) limit quota.max_waiting + 1) j)
+        select j.recipient_count, j.outcomes
+        from pushq.job j
+        where j.queue_id = any (queues)
+        limit quota.max_waiting + 1) j)
       + (
         select coalesce(sum(pushq.held_recipients(l.recipient_count, l.outcomes)), 0)
         from pushq.lease l
@@ -284,7 +307,9 @@ end $$;
 create or replace function pushq.tenants_to_count() returns setof int
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  delete from pushq.call c where c.called_at < clock_timestamp() - interval '10 seconds';
+  delete from pushq.call c
+  where c.called_at < clock_timestamp() - interval '10 seconds'
+    or c.called_at > clock_timestamp() + interval '10 seconds';
   insert into pushq.tenant_usage (tenant_id, by_producer)
   select o.tenant_id, w.by_producer
   from pushq.tenant_quota o

@@ -2,21 +2,20 @@
 -- for all queues, when a caller with the owner's rights names none. Every function that shows something (`show_…`) but
 -- no token finds its queues here. So this function decides what the caller sees: the tenants that its login was
 -- granted, even with `--read-only`. A tenant that it was not granted has no queues for it, like one that does not
--- exist; a caller with the owner's rights gets an error for a tenant that does not exist. Calls that read count against
--- a tenant's quota, too.
+-- exist; a caller with the owner's rights gets an error for a tenant that does not exist. A tenant's calls that read
+-- count against its quota, too.
 create or replace function pushq.readable_queues(queue text, tenant text default null) returns int[]
 language plpgsql as $$
 declare
   who      text    := pushq.caller();
-  -- `current_user` is the owner, because the functions that call this one have `security definer`.
-  sees_all boolean := pg_has_role(who::name, current_user, 'usage');
+  sees_all boolean := pushq.acts_for_all(who);
   door     record;
   most     int;
 begin
   if queue is not null then
     door := pushq.find_queue(queue, reads => true);
     select o.max_calls into most from pushq.tenant_quota o where o.tenant_id = door.tenant_id;
-    if most is not null then
+    if most is not null and not sees_all then
       perform pushq.count_call(door.tenant_id, split_part(queue, '/', 1), most);
     end if;
     return array[door.queue_id];
@@ -27,6 +26,7 @@ begin
       select n.queue_id from pushq.queue_name n where n.tenant = readable_queues.tenant) end;
   end if;
   -- An operator must not take the installation for empty. PostgresStore/Tenants/LoginRights.swift says what to do.
+  perform pushq.demand_role(who);
   if pg_has_role(who::name, to_regrole('pushq_owner')::oid, 'usage') then
     raise exception using errcode = '42501',
       message = format('the schema pushq belongs to %I and not to pushq_owner', current_user);

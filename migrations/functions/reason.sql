@@ -12,7 +12,7 @@ begin atomic
     'ExpiredProviderToken', 'Forbidden', 'InvalidProviderToken', 'MissingProviderToken', 'UnrelatedKeyIdInToken',
     'BadEnvironmentKeyIdInToken', 'BadPath', 'MethodNotAllowed', 'ExpiredToken', 'Unregistered', 'PayloadTooLarge',
     'TooManyProviderTokenUpdates', 'TooManyRequests', 'InternalServerError', 'ServiceUnavailable', 'Shutdown',
-    'OtherPassing', 'OtherCredential', 'NoAnswer', 'Quarantined', 'GivenBack', 'BadChannelId', 'BadRequestParams',
+    'OtherTransient', 'OtherCredential', 'NoAnswer', 'Quarantined', 'GivenBack', 'BadChannelId', 'BadRequestParams',
     'BadRequestPayload', 'CannotCreateChannelConfig', 'ChannelNotRegistered', 'FeatureNotEnabled',
     'MissingChannelId', 'MissingChannelQueueSize', 'MissingPushType', 'TopicMismatch', 'QuietHours'
     ])[least(code, 1000) + 1], 'Other'),

@@ -39,9 +39,38 @@ begin
               else format('none of the users has an active device with a token that starts “%s”', started) end;
 end $$;
 
+-- Records why a send has reached no device. Returns false if another transaction has deleted the record, or is writing
+-- it, and has not ended at `until`.
+create or replace function pushq.note_empty_send(q int, root bigint, reason text, started text, until timestamptz)
+returns boolean
+language plpgsql set lock_timeout = '1ms' as $$
+begin
+  perform pushq.wait_until(until);
+  insert into pushq.empty_send (queue_id, root_id, why) values (q, root, reason)
+  -- In a send to several users, several may have no device.
+  on conflict (queue_id, root_id) do update
+    set why = pushq.why_none_of_users(started)
+  where empty_send.why <> excluded.why;
+  return true;
+exception when lock_not_available then
+  return false;
+end $$;
+
+-- Puts a job whose recipients are not found yet back among the waiting jobs, due in a second. `held` is the lease that
+-- it had, which the caller has deleted.
+create or replace function pushq.find_later(held pushq.lease) returns void
+language sql as $$
+  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
+                         recipient_count, attempt, losses, epoch, at_most_once, watermark)
+  values (held.queue_id, held.job_id, held.lane, now() + interval '1 second', held.send_by, held.message_id,
+          held.campaign_id, held.root_id, held.body_day, held.recipient_count, held.attempt, held.losses,
+          held.epoch, held.at_most_once, 0)
+$$;
+
 -- Finds the recipients of claimed jobs that have none yet: scheduled sends to a user. Each such job becomes jobs for
 -- the devices that the user has now, with the same place in the queue, or a record that there are none. Leases that are
--- locked, or no longer belong to `worker`, are skipped.
+-- locked, or no longer belong to `worker`, are skipped. A job whose message or record another transaction keeps waits
+-- for a second, so that the worker does not wait for that transaction.
 create or replace function pushq.find_recipients(queues int[], jobs bigint[], epochs int[], worker bigint) returns void
 language plpgsql as $$
 declare
@@ -51,6 +80,7 @@ declare
   started pg_catalog.text;                                -- the type of Live Activity that it starts
   ids   bigint[];
   apart bigint[];                                         -- messages that other transactions are copying
+  until pg_catalog.timestamptz := clock_timestamp() + interval '50 ms';
 begin
   select array_agg(b.message_id) into apart
   from (
@@ -69,14 +99,9 @@ begin
   loop
     delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;
     if held.message_id = any (apart) then
-      insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                             recipient_count, attempt, losses, epoch, at_most_once, watermark)
-      values (held.queue_id, held.job_id, held.lane, now() + interval '1 second', held.send_by, held.message_id,
-              held.campaign_id, held.root_id, held.body_day, held.recipient_count, held.attempt, held.losses,
-              held.epoch, held.at_most_once, 0);
+      perform pushq.find_later(held);
       continue;
     end if;
-    delete from pushq.body b where b.day = held.body_day and b.queue_id = held.queue_id and b.job_id = held.job_id;
     select * into m
     from pushq.message k
     where k.day = held.body_day and k.queue_id = held.queue_id and k.id = held.message_id;
@@ -84,14 +109,15 @@ begin
     started := pushq.started_type(m.push_type, m.payload);
     ids := pushq.devices_of_user(held.queue_id, m.user_key, aim, started);
     if ids is null then
-      insert into pushq.empty_send (queue_id, root_id, why)
-      values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key, aim, started))
-      -- In a send to several users, several may have no device.
-      on conflict (queue_id, root_id) do update
-        set why = pushq.why_none_of_users(started)
-      where empty_send.why <> excluded.why;
-      continue;
+      if not pushq.note_empty_send(
+        held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key, aim, started), started,
+        until) then
+        perform pushq.find_later(held);
+        continue;
+      end if;
     end if;
+    delete from pushq.body b where b.day = held.body_day and b.queue_id = held.queue_id and b.job_id = held.job_id;
+    continue when ids is null;
     -- One job, which keeps its id, unless there are too many: whoever cancels it means all devices of the user.
     perform pushq.make_jobs(
       held.queue_id, held.root_id, held.message_id, ids, held.lane, held.run_at, held.send_by, held.at_most_once,

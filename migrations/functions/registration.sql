@@ -105,18 +105,19 @@ create or replace function pushq.register(
 ) returns bigint
 language plpgsql as $$
 declare
-  door    record := pushq.enter(queue, sends => false);
-  bytes   bytea  := pushq.token(token);
-  problem text   := coalesce(
+  door      record := pushq.enter(queue, sends => false);
+  bytes     bytea  := pushq.token(token);
+  problem   text   := coalesce(
     pushq.kind_problem(kind), pushq.profile_problem(said), pushq.user_key_problem(user_key));
-  was     pushq.device;                                   -- the device before this call
-  older   pushq.device;                                   -- the token that this one replaces
-  had     pushq.profile;                                  -- the profile of this device, or else of the older one
-  has     pushq.profile;
-  owner   text;                                           -- the user to whom the known profile belongs
-  device  bigint;
-  is_new  boolean;
-  goes_on boolean;                                        -- pushes that wait for `older` go to this token
+  was       pushq.device;                                 -- the device before this call
+  older     pushq.device;                                 -- the token that this one replaces
+  had       pushq.profile;                                -- the profile of this device, or else of the older one
+  has       pushq.profile;
+  owner     text;                                         -- the user to whom what is known of this token belongs
+  strangers bigint[];                                     -- of this token and `older`: those of another user
+  device    bigint;
+  is_new    boolean := false;
+  passes_on boolean;                                      -- pushes that wait for `older` go to this token
 begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
@@ -157,6 +158,18 @@ begin
   perform pushq.lock_tokens(
     door.q, bytes, case when said.installation <> '' then pushq.merge_profiles(had, said, false) end);
   select * into was from pushq.device d where d.queue_id = door.q and d.token = bytes for no key update;
+  if was.id is null then
+    -- Another transaction may be adding the token at this moment. Then this waits for it, and its device and profile
+    -- are what was known before.
+    insert into pushq.device as d (queue_id, token, user_key, kind, registered_at)
+    values (door.q, bytes, case when not keep_user then register.user_key end, register.kind, clock_timestamp())
+    on conflict on constraint device_token_once do nothing
+    returning d.id into device;
+    is_new := found;
+    if not is_new then
+      select * into was from pushq.device d where d.queue_id = door.q and d.token = bytes for no key update;
+    end if;
+  end if;
   select * into had from pushq.profile p where p.queue_id = door.q and p.device_id = was.id;
   if was.registered_at is not null then
     kind := coalesce(kind, was.kind);
@@ -177,24 +190,26 @@ begin
     user_key := case when was.registered_at is null and older.id is not null then older.user_key else was.user_key end;
     owner := coalesce(was.user_key, user_key);
   end if;
-  if owner is distinct from user_key then
-    -- What is known about another user does not apply to this one. What is known without a user does.
-    if owner is not null then
-      perform pushq.forget_badges_at_once(door.q, array[was.id, older.id]);
-    end if;
-    has := pushq.merge_profiles(had, said, owner is not null);
+  -- What is known about another user does not apply to this one. What is known without a user does. The two tokens may
+  -- have belonged to different users.
+  strangers := array_remove(
+    array[case when owner is not null and owner is distinct from user_key then was.id end,
+          case when older.user_key is not null and older.user_key is distinct from user_key then older.id end], null);
+  if strangers <> '{}' then
+    perform pushq.forget_badges_at_once(door.q, strangers);
+    has := pushq.merge_profiles(had, said, had.device_id = any (strangers));
   end if;
 
-  insert into pushq.device as d (queue_id, token, user_key, kind, registered_at)
-  values (door.q, bytes, register.user_key, register.kind, clock_timestamp())
-  on conflict on constraint device_token_once do update
-    set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
-        replaced_by = null, kind = excluded.kind,
-        -- As above, if a send or an import has created the row meanwhile.
-        user_key = case when keep_user and (d.registered_at is not null or older.id is null) then d.user_key
-                        else excluded.user_key end
-  -- `xmax` is not 0 for a row that existed, because the update has locked it.
-  returning id, xmax = 0 into device, is_new;
+  -- A row that this call has added lacks at most the user of the older token. The row may be missing after all, if it
+  -- was deleted since the insert above found it.
+  if not is_new or keep_user and user_key is not null then
+    insert into pushq.device as d (queue_id, token, user_key, kind, registered_at)
+    values (door.q, bytes, register.user_key, register.kind, clock_timestamp())
+    on conflict on constraint device_token_once do update
+      set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
+          replaced_by = null, kind = excluded.kind, user_key = excluded.user_key
+    returning d.id into device;
+  end if;
 
   -- Pushes that waited for older tokens were for the user at that time. A logout or a deactivation by hand, but not one
   -- by APNs, was meant to stop them, too.
@@ -203,9 +218,9 @@ begin
   end if;
   if older.id is not null then
     -- Pushes do not continue to another user, nor after a logout or a deactivation by hand, which leave no reason.
-    goes_on := older.user_key is not distinct from register.user_key
+    passes_on := older.user_key is not distinct from register.user_key
       and (older.active or older.inactive_reason is not null);
-    perform pushq.pass_on(door.q, array[older.id], array[device], array[goes_on]);
+    perform pushq.pass_on(door.q, array[older.id], array[device], array[passes_on]);
   end if;
 
   has.queue_id := door.q;
@@ -228,13 +243,11 @@ end $$;
 
 -- Locks the devices that a registration or a logout may change besides the token itself: the others of its
 -- installation, those of `its` Live Activity, and those whose pushes go to one of these. The caller reads them again
--- afterwards, because a transaction that had locked them may have given them to another installation. They are locked
--- in the order of devices, so that no two calls wait for each other.
+-- afterwards, because a transaction that had locked them may have given them to another installation.
 create or replace function pushq.lock_tokens(q int, token bytea, its pushq.profile) returns void
 language plpgsql as $$
-declare
-  one bigint;
-  ids bigint[] := array(
+begin
+  perform pushq.lock_with_older(q, array(
     select d.id
     from pushq.device d
     where d.queue_id = q and d.token = lock_tokens.token
@@ -242,7 +255,15 @@ declare
     select p.device_id
     from pushq.profile p
     where p.queue_id = q and p.installation = (its).installation
-      and p.activity_type is not distinct from (its).activity_type and p.activity is not distinct from (its).activity);
+      and p.activity_type is not distinct from (its).activity_type and p.activity is not distinct from (its).activity));
+end $$;
+
+-- Locks devices, and those whose pushes go to one of these, in the order of devices, so that no two calls wait for each
+-- other.
+create or replace function pushq.lock_with_older(q int, ids bigint[]) returns void
+language plpgsql as $$
+declare
+  one bigint;
 begin
   ids := ids || array(select d.id from pushq.device d where d.queue_id = q and d.replaced_by = any (ids));
   -- One by one: without statistics, the planner would read all devices of the queue for their order.
@@ -272,7 +293,7 @@ begin
   if ids = '{}' then
     return null;
   end if;
-  -- One by one, as in `pushq.lock_tokens`. An installation nearly always has one other token.
+  -- One by one, as in `pushq.lock_with_older`. An installation nearly always has one other token.
   foreach one in array ids loop
     select * into older from pushq.device d where d.queue_id = q and d.id = one;
     was_active := was_active or older.active is true;

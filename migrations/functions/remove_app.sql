@@ -172,3 +172,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   where p.relnamespace = 'pushq'::regnamespace and p.relname in ('body', 'feedback', 'message', 'result')
   order by 1, 2
 $$;
+
+-- The existing days of one table of history. Its keys begin with the day: a search that names no day reads all entries
+-- of an index, those of other queues among them.
+create or replace function pushq.days_of(history text) returns date[]
+language sql stable as $$ select array(select d.day from pushq.days_of_history() d where d.parent = $1) $$;

@@ -1,9 +1,9 @@
 -- What happens to a token when a newer token of the same installation replaces it, by a registration or by an import.
 
 -- Moves what belongs to older tokens to the newer ones that replace them: badges, places under a frequency cap, and,
--- for those of `goes_on`, the pushes that wait (`pushq.successors`). Each newer token replaces one of these older ones.
--- The caller has locked the devices.
-create or replace function pushq.pass_on(q int, olders bigint[], newers bigint[], goes_on boolean[]) returns void
+-- for each token whose `passes_on` is true, the pushes that wait (`pushq.successors`). Each newer token replaces one of
+-- these older ones. The caller has locked the devices.
+create or replace function pushq.pass_on(q int, olders bigint[], newers bigint[], passes_on boolean[]) returns void
 language plpgsql
 -- The arrays have one element or a million, and a nested loop would compare each with each.
 set enable_nestloop = off set jit = off as $$
@@ -28,28 +28,28 @@ begin
   -- The app's icon is the same as before, and a push that continues keeps its number.
   with old as (
     delete from pushq.badge b
-    using unnest(olders, newers, goes_on) p(older, newer, goes_on)
+    using unnest(olders, newers, passes_on) p(older, newer, passes_on)
     where b.queue_id = q and b.device_id = any (olders) and b.device_id = p.older
-    returning p.newer, p.goes_on, b.count, b.root_ids, b.figures, b.kept_until)
+    returning p.newer, p.passes_on, b.count, b.root_ids, b.figures, b.kept_until)
   insert into pushq.badge (queue_id, device_id, count, root_ids, figures, kept_until)
-  select q, o.newer, o.count, case when o.goes_on then o.root_ids else '{}' end,
-         case when o.goes_on then o.figures else '{}' end, case when o.goes_on then o.kept_until else '{}' end
+  select q, o.newer, o.count, case when o.passes_on then o.root_ids else '{}' end,
+         case when o.passes_on then o.figures else '{}' end, case when o.passes_on then o.kept_until else '{}' end
   from old o
   where o.count > 0 or o.root_ids <> '{}'
   order by o.newer
   -- The app may already have set the badge of the newer token.
   on conflict do nothing;
-  perform pushq.move_recent_pushes(q, olders, newers, goes_on);
+  perform pushq.move_recent_pushes(q, olders, newers, passes_on);
   -- Of the tokens that led to an older one, only the latest are kept: an installation may have had many tokens.
-  select array_agg(l.id), array_agg(case when l.goes_on and l.place < 20 then l.newer end)
+  select array_agg(l.id), array_agg(case when l.passes_on and l.place < 20 then l.newer end)
   into ids, nexts
   from (
-    select p.older as id, p.newer, p.goes_on, 0 as place
-    from unnest(olders, newers, goes_on) p(older, newer, goes_on)
+    select p.older as id, p.newer, p.passes_on, 0 as place
+    from unnest(olders, newers, passes_on) p(older, newer, passes_on)
     union all
-    select d.id, p.newer, p.goes_on, row_number() over (partition by p.older order by d.id desc)
+    select d.id, p.newer, p.passes_on, row_number() over (partition by p.older order by d.id desc)
     from pushq.device d
-    join unnest(olders, newers, goes_on) p(older, newer, goes_on) on p.older = d.replaced_by
+    join unnest(olders, newers, passes_on) p(older, newer, passes_on) on p.older = d.replaced_by
     where d.queue_id = q and d.replaced_by = any (olders)) l;
   update pushq.device d
   set replaced_by = n.next
@@ -58,23 +58,23 @@ begin
 end $$;
 
 -- Makes tokens count, under a frequency cap, what was sent to those that they replace, because the phones are the same.
--- A push that went to both counts once. A push that is on its way to a token that does not go on (`goes_on`) does not
--- count: the newer token is somebody else's, and would not learn what became of the push.
-create or replace function pushq.move_recent_pushes(q int, olders bigint[], newers bigint[], goes_on boolean[])
+-- A push that went to both counts once. A push that is on its way to a token that passes nothing on (`passes_on`) does
+-- not count: the newer token is somebody else's, and would not learn what became of the push.
+create or replace function pushq.move_recent_pushes(q int, olders bigint[], newers bigint[], passes_on boolean[])
 returns void
 language plpgsql set enable_nestloop = off set jit = off as $$
 begin
   with old as (
     delete from pushq.recent_push r
-    using unnest(olders, newers, goes_on) p(older, newer, goes_on)
+    using unnest(olders, newers, passes_on) p(older, newer, passes_on)
     where r.queue_id = q and r.device_id = any (olders) and r.device_id = p.older
-    returning p.newer, p.goes_on, r.root_ids, r.job_ids, r.sent_at),
+    returning p.newer, p.passes_on, r.root_ids, r.job_ids, r.sent_at),
   kept as (
     select o.newer, array_agg(e.root order by e.at) as root_ids, array_agg(e.job order by e.at) as job_ids,
            array_agg(e.at order by e.at) as sent_at
     from old o
     cross join lateral unnest(o.root_ids, o.job_ids, o.sent_at) e(root, job, at)
-    where o.goes_on or e.job <> -1 and not pushq.is_unfinished(q, e.job)
+    where o.passes_on or e.job <> -1 and not pushq.is_unfinished(q, e.job)
     group by o.newer)
   insert into pushq.recent_push as n (queue_id, device_id, root_ids, job_ids, sent_at)
   select q, k.newer, k.root_ids, k.job_ids, k.sent_at from kept k order by k.newer
@@ -100,7 +100,7 @@ returns bigint
 language plpgsql set enable_nestloop = off set jit = off as $$
 declare
   strangers bigint[];                                     -- tokens whose user is not that of the newer one
-  goes_on   boolean[];
+  passes_on boolean[];
   part      record;
 begin
   if olders is null then
@@ -108,7 +108,7 @@ begin
   end if;
   select array_agg(o.id) filter (where o.user_key is distinct from n.user_key and o.user_key is not null),
          array_agg(o.user_key is not distinct from n.user_key order by p.number)
-  into strangers, goes_on
+  into strangers, passes_on
   from unnest(olders, newers) with ordinality p(older, newer, number)
   join pushq.device o on o.queue_id = q and o.id = any (olders) and o.id = p.older
   join pushq.device n on n.queue_id = q and n.id = any (newers) and n.id = p.newer;
@@ -118,17 +118,17 @@ begin
   -- Later questions about a token whose pushes continue are answered by the newer one.
   delete from pushq.profile p
   where p.queue_id = q
-    and p.device_id = any (array(select o.id from unnest(olders, goes_on) o(id, goes_on) where o.goes_on));
+    and p.device_id = any (array(select o.id from unnest(olders, passes_on) o(id, passes_on) where o.passes_on));
   update pushq.device d
   set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
   where d.queue_id = q and d.id = any (olders);
   for part in
-    select array_agg(p.older) as olders, array_agg(p.newer) as newers, array_agg(p.goes_on) as goes_on
-    from unnest(olders, newers, goes_on, places) p(older, newer, goes_on, place)
+    select array_agg(p.older) as olders, array_agg(p.newer) as newers, array_agg(p.passes_on) as passes_on
+    from unnest(olders, newers, passes_on, places) p(older, newer, passes_on, place)
     group by p.place
     order by p.place
   loop
-    perform pushq.pass_on(q, part.olders, part.newers, part.goes_on);
+    perform pushq.pass_on(q, part.olders, part.newers, part.passes_on);
   end loop;
   return cardinality(olders);
 end $$;

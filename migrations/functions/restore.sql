@@ -21,10 +21,13 @@ end $$;
 
 -- The same for each new session of a worker or an operator. Returns the server's timeline, the number of queues that
 -- wait for an operator's decision since the database was restored, and the time to which the restore went back.
-create or replace function pushq.follow_timeline(out timeline int, out undecided bigint, out back_to timestamptz)
+create or replace function pushq.follow_timeline(
+  out cluster bigint, out timeline int, out undecided bigint, out back_to timestamptz
+)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform pushq.follow_lineage();
+  cluster := pushq.current_cluster();
   timeline := pushq.current_timeline();
   select count(*), min(l.back_to) into undecided, back_to
   from pushq.restored_queue r
@@ -46,6 +49,7 @@ declare
   is_known  boolean;
   is_loaded boolean;
   made      pushq.lineage;
+  sign      timestamptz;
 begin
   perform pushq.take_lock('lineage');
   select l.name, l.old_id = (select o.last_value from pushq.old_id o)
@@ -56,6 +60,13 @@ begin
   is_loaded := before = here and not is_known;
   if before = here and not is_loaded and not declared then
     return;
+  end if;
+  -- What may fail comes first: the sequences do not go back with the transaction, and would look like a restore.
+  if declared or is_loaded or before is not null and not pushq.is_promoted(before, here) then
+    sign := pushq.last_sign();
+  end if;
+  if declared then
+    perform from pushq.queue q order by q.id for no key update;
   end if;
   if declared or pushq.is_behind_devices() then
     perform pushq.skip_ids();
@@ -76,7 +87,7 @@ begin
         -- nothing.
         coalesce(case when not declared and pushq.is_same_cluster(before, here)
                       then pg_last_xact_replay_timestamp() end,
-                 pushq.last_sign(), clock_timestamp())
+                 sign, clock_timestamp())
       -- The last commit of the old primary that this copy has, too.
       when before is not null then pg_last_xact_replay_timestamp() end as back_to) b
   returning * into made;
@@ -116,11 +127,14 @@ begin
       select max(greatest(m.created_at, r.ended_at))
       from pushq.queue q
       left join lateral (
-        select m.created_at
-        from pushq.message m
-        where m.queue_id = q.id
-        order by m.day desc, m.id desc
-        limit 1) m on true
+        select max(n.created_at) as created_at
+        from unnest((select pushq.days_of('message'))) d(day)
+        cross join lateral (
+          select m.created_at
+          from pushq.message m
+          where m.day = d.day and m.queue_id = q.id
+          order by m.id desc
+          limit 1) n) m on true
       left join lateral (
         select r.ended_at
         from pushq.result r
@@ -361,7 +375,7 @@ begin
     split_part(queue, '/', 1), 'queue', queue, 'resumed after a restore',
     jsonb_build_object(
       'recipients', jsonb_build_object('to', recipients), 'unknown', jsonb_build_object('to', unknown)));
-  -- The credential was replaced meanwhile, or the queue has got another one.
+  -- The credential was replaced or tried again meanwhile, or the queue has got another one.
   if r.paused_credential_version is not null and not exists (
     select
     from pushq.queue k
@@ -375,6 +389,7 @@ begin
   update pushq.queue k
   set paused_at = r.paused_at, paused_reason = r.paused_reason,
       paused_credential_version = r.paused_credential_version,
+      credential_refusals = case when r.paused_at is null then 0 else k.credential_refusals end,
       resumed_at = case when r.paused_at is null then clock_timestamp() else k.resumed_at end
   where k.id = q and k.paused_reason = pushq.restored_reason();
   perform pushq.tell('queue', q);

@@ -9,7 +9,8 @@ declare
   resumed bigint;
 begin
   update pushq.queue q
-  set paused_at = null, paused_reason = null, paused_credential_version = null, resumed_at = clock_timestamp()
+  set paused_at = null, paused_reason = null, paused_credential_version = null, credential_refusals = 0,
+      resumed_at = clock_timestamp()
   where q.tenant_id = tenant and q.credential_id = credential and q.paused_credential_version is not null;
   get diagnostics resumed = row_count;
   return resumed;

@@ -1,10 +1,15 @@
 -- Deleting one tenant's rows from days that other tenants keep, and moving waiting jobs out of days that are dropped.
+--
+-- These functions wait a second for a lock, because what their caller does besides, such as showing that the worker is
+-- alive, waits behind them: another session may have locked a whole table. The next round does what is left.
 
--- The number of days for which partitions are kept: the maximum over all tenants, and at least the default and one day.
--- So nobody with a worker's rights can delete what is newer.
+-- The number of days for which partitions are kept: the maximum over all tenants, of which those without a setting keep
+-- the default, and at least one day. So nobody with a worker's rights, who names the default, can drop a day that a
+-- tenant's setting keeps.
 create or replace function pushq.longest_retention(inout keep int, inout keep_feedback int)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-  select greatest($1, 1, max(t.history_days)), greatest($2, 1, max(t.feedback_days))
+  select greatest(1, coalesce(max(coalesce(t.history_days, $1)), $1)),
+         greatest(1, coalesce(max(coalesce(t.feedback_days, $2)), $2))
   from (
     select history_days, feedback_days from pushq.tenant
     union all
@@ -45,7 +50,7 @@ $$;
 create or replace function pushq.clear_day(
   from_parent text, from_day date, queues int[], step int, inout after_queue int, inout after_id bigint, out gone bigint
 )
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
   suffix text := to_char(from_day, '_YYYYMMDD');
   key    text := case when from_parent in ('body', 'result') then 'job_id'
@@ -75,7 +80,7 @@ begin
   end if;
   -- A worker may not clear the days that every tenant keeps.
   if from_day > pushq.today() - 2 and exists (select from pushq.queue k where k.id = any (queues))
-    and not pg_has_role(pushq.caller()::name, current_user, 'usage') then
+    and not pushq.acts_for_all(pushq.caller()) then
     raise exception using errcode = 'PQ400', message = format('%s of %s is not past retention', from_parent, from_day);
   end if;
   gone := 0;
@@ -133,7 +138,7 @@ return body_day < today - 1 and run_at > now() and run_at < now() + interval '1 
 -- Whether there are days of bodies and messages that are past retention, or jobs that are due soon. The check for such
 -- jobs reads `job` from end to end.
 create or replace function pushq.has_old_days(today date, keep int) returns boolean
-language sql stable as $$
+language sql stable set lock_timeout = '1s' as $$
   select exists (
       select from pg_class c
       where c.relnamespace = 'pushq'::regnamespace and c.relname ~ '^(body|message)_[0-9]{8}$'
@@ -149,7 +154,7 @@ $$;
 create or replace function pushq.move_waiting(
   today date, keep int, step int, inout after_queue int, inout after_job bigint, out moved bigint
 )
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 begin
   with page as materialized (
     select queue_id, id, body_day, run_at
@@ -157,7 +162,7 @@ begin
     where (queue_id, id) > (after_queue, after_job)
       -- The contents of a tenant that is moving are compared between the two databases, so nothing of them may move
       -- meanwhile.
-      and queue_id <> all (pushq.queues_under_way())
+      and queue_id <> all ((select pushq.queues_under_way())::int[])
     order by queue_id, id
     limit step),
   old as materialized (
@@ -195,13 +200,13 @@ end $$;
 
 -- The same for the messages of campaigns that have not fanned out.
 create or replace function pushq.move_scheduled(today date, keep int) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 begin
   with old as materialized (
     select f as campaign
     from pushq.fan_out f
     where not done and message_day < today - keep
-      and queue_id <> all (pushq.queues_under_way())
+      and queue_id <> all ((select pushq.queues_under_way())::int[])
     for no key update skip locked),
   brought as materialized (
     select (campaign).queue_id, (campaign).campaign_id from old where pushq.bring_campaign(campaign, today))
@@ -217,7 +222,7 @@ end $$;
 -- cancellation is also kept as long as its tenant keeps history, and while a job of it waits, which may be scheduled
 -- far ahead.
 create or replace function pushq.forget_sends(from_table text, keep int, step int) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
   over text := case from_table
     when 'cancelled' then
@@ -254,7 +259,7 @@ end $$;
 -- Deletes up to `step` rows of a plain table that are past retention, the oldest first, except those that a producer
 -- has locked. Returns their number. The row of a job whose end was refused is kept until the job has ended.
 create or replace function pushq.forget_old(from_table text, days int, step int) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
   age  text := case from_table when 'empty_send' then 'created_at' when 'stuck_job' then 'refused_at' end;
   over text := case from_table
@@ -286,7 +291,7 @@ end $$;
 -- deleted rows. Each queue is one look-up in an index; the waiting messages are read only for queues with such old
 -- rows.
 create or replace function pushq.forget_updates(days int, step int) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
   gone bigint;
 begin

@@ -105,6 +105,18 @@ begin
   return again;
 end $$;
 
+-- Whether a campaign has failed recipients that can be retried (`pushq.send_again`).
+create or replace function pushq.has_kept_failures(q int, root bigint) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (
+    select
+    from pushq.result r
+    where r.queue_id = q and r.root_id = root and r.failed > 0 and r.retried_at is null
+      and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
+      and exists (select from pushq.message m where m.day = r.body_day and m.queue_id = q and m.id = r.message_id));
+end $$;
+
 -- Refuses to retry a message whose expiration has passed, because its recipients would only end as expired.
 create or replace function pushq.refuse_past_expiration(q int, root bigint) returns void
 language plpgsql as $$
@@ -134,7 +146,10 @@ begin
     raise exception using errcode = 'PQ400', message = 'the job is null',
       hint = 'list jobs with failed recipients with: pushq-admin job list --failed';
   end if;
-  select r.root_id into root from pushq.result r where r.queue_id = q and r.job_id = job;
+  select r.root_id into root
+  from pushq.result r
+  where r.day = any ((select pushq.days_of('result'))::date[])
+    and r.queue_id = q and r.job_id = job;
   if root is null then
     raise exception using errcode = 'PQ404',
       message = format('job %s has not ended, is no longer kept, or never was in this queue', job),

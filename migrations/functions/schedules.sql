@@ -18,13 +18,15 @@ begin
 end $$;
 
 -- SQL for the value of an option of a schedule. The options are the parameter `$4`. Their times are intervals, counted
--- from now.
+-- from now. An expiration of zero, in any form, is the 0 of `pushq.start_campaign`. Others are rounded up to whole
+-- seconds, because one that is rounded down to the past is refused.
 create or replace function pushq.option_sql(name text, type text) returns text
 language plpgsql stable as $$
 begin
   return case
-    when name = 'expiration' then '(case $4 ->> ''expiration'' when ''0'' then 0
-                                   else extract(epoch from now() + ($4 ->> ''expiration'')::interval) end)::bigint'
+    when name = 'expiration' then
+      '(case when ($4 ->> ''expiration'')::interval = interval ''0'' then 0
+             else ceil(extract(epoch from now() + ($4 ->> ''expiration'')::interval)) end)::bigint'
     when type = 'timestamp with time zone' then format('now() + ($4 ->> %L)::interval', name)
     when type = 'json' then format('pushq.compact_json($4 -> %L)', name)
     else format('($4 ->> %L)::%s', name, type) end;
@@ -184,6 +186,8 @@ declare
   aim       text  := pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json);
   tree      jsonb := pushq.with_audiences(
     pushq.tree_of_starts(options ->> 'filter', pushq.started_type(push_type, payload)), q);
+  -- Zero is no end: it asks for one attempt.
+  kept_for  interval := nullif((options ->> 'expiration')::interval, interval '0');
 begin
   if run is null then
     return;
@@ -192,13 +196,11 @@ begin
     if clock ->> 'if_passed' = 'next-day' then
       clock := clock || jsonb_build_object('run', pushq.run_local(cron, time_zone, run), 'run_zone', time_zone);
     end if;
-    perform pushq.check_waves(
-      q, clock, run + least((options ->> 'send_by')::interval, nullif(options ->> 'expiration', '0')::interval),
-      aim, tree);
+    perform pushq.check_waves(q, clock, run + least((options ->> 'send_by')::interval, kept_for), aim, tree);
   end if;
   perform pushq.warn_of_pace(
     q, (options ->> 'max_rate')::float8, run, run + (options ->> 'send_by')::interval,
-    extract(epoch from run + nullif(options ->> 'expiration', '0')::interval)::bigint, aim,
+    ceil(extract(epoch from run + kept_for))::bigint, aim,
     pushq.quiet_hours_for(
       q, pushq.read_quiet_hours(options ->> 'quiet_hours'), push_type, (options ->> 'urgent')::boolean),
     tree, clock => clock, holdout => coalesce((options ->> 'holdout')::float8, 0));
@@ -429,8 +431,8 @@ $$;
 -- schedule that catches up on many runs. A producer that has started a campaign under a run's key and not committed
 -- does not hold them up either: that run is tried again.
 --
--- `event`: 'started', 'missed', 'failed' or 'failed again' with the same problem. `left_out` is the number of runs that
--- were left out, from `first_left` to `last_left`; null: none.
+-- `event`: 'started', 'missed', 'moved' to a later time by new time zone data, 'failed' or 'failed again' with the same
+-- problem. `left_out` is the number of runs that were left out, from `first_left` to `last_left`; null: none.
 create or replace function pushq.run_due_schedule()
 returns table (event text, queue text, schedule text, run_at timestamptz, shown_at text, campaign text, problem text,
                left_out bigint, first_left text, last_left text)
@@ -484,6 +486,15 @@ begin
     problem := pushq.stored_zone_problem(s.time_zone);
     if problem is not null then
       raise exception using errcode = 'PQ400', message = problem;
+    end if;
+    following := pushq.moved_run(s.cron, s.time_zone, s.next_at);
+    if following is not null then
+      update pushq.schedule x
+      set next_at = following, tried_at = clock_timestamp(), problem = null, failures = 0, retry_at = null
+      where x.queue_id = s.queue_id and x.name = s.name;
+      event := 'moved';
+      return next;
+      return;
     end if;
     if s.after_outage <> 'all' then
       run_at := greatest(s.next_at, pushq.cron_run(s.cron, s.time_zone, now(), backwards => true));
@@ -548,7 +559,7 @@ declare
   ids int[] := pushq.readable_queues(queue);
 begin
   -- Finding a run that is far ahead takes a millisecond.
-  perform pushq.check_most(most, 100), pushq.check_most(at_most),
+  perform pushq.check_row_limit(most, 100), pushq.check_row_limit(at_most),
           pushq.check_state(in_state, array['active', 'paused', 'held up']);
   most := coalesce(most, 1);
   return query

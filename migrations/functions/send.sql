@@ -136,7 +136,10 @@ begin
              at_most_once
       from known k
       returning root_id)
-    select j.root_id, exists (select from pushq.sleeper) into sent, sleeps from new_job j;
+    select j.root_id,
+           exists (select from pushq.sleeper s where s.since > statement_timestamp() - interval '12 seconds')
+    into sent, sleeps
+    from new_job j;
     if found then
       if door.has_quota then
         perform pushq.check_quota(door.q, recipients => 1, bytes => octet_length(body::text));

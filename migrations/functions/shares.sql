@@ -81,7 +81,8 @@ begin
     payloads := payloads || (v.value -> 'payload');
   end loop;
   rest := 1 - held - (select coalesce(sum(f), 0) from unnest(fractions) f);
-  if rest <= 0 then
+  -- Less than the smallest share of a variant may be nothing on the line of 2^32.
+  if rest < 0.000000001 then
     raise exception using errcode = 'PQ400',
       message = format('the variants and the holdout take %s %% together, and leave nobody for the payload',
                        trim_scale((1 - rest) * 100)),

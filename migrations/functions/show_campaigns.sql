@@ -22,7 +22,7 @@ declare
   ids    int[]  := pushq.readable_queues(queue);
   budget bigint := case when matching is null and in_state is null then most else greatest(most, 10000) end;
 begin
-  perform pushq.check_most(most),
+  perform pushq.check_row_limit(most),
           pushq.check_state(in_state, array['scheduled', 'running', 'paused', 'finished', 'cancelled']);
   return query
   select n.tenant, n.app, n.environment, c.key, c.campaign_id, c.state, c.total, c.waiting, c.delivered,
@@ -257,7 +257,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   return query
   with ended as materialized (
     select r.ended_at, r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled, r.unknown, r.outcomes,
@@ -287,7 +287,8 @@ begin
   from span s
   cross join lateral (
     select floor(extract(epoch from e.ended_at - s.start) / s.width)::int as place,
-           sum(e.delivered)::bigint as delivered, sum(e.rejected)::bigint as rejected, sum(e.failed)::bigint as failed,
+           sum(e.delivered)::bigint as delivered, sum(e.rejected)::bigint as rejected,
+           coalesce(sum(e.failed) filter (where e.retried_at is null), 0)::bigint as failed,
            sum(e.suppressed)::bigint as suppressed, sum(e.expired)::bigint as expired,
            sum(e.cancelled)::bigint as cancelled, sum(e.unknown)::bigint as unknown
     from ended e

@@ -37,13 +37,13 @@ declare
   budget int := 1000000;
   found  bigint[];
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   if pushq.kind_problem(of_kind) is not null then
     raise exception using errcode = 'PQ400', message = pushq.kind_problem(of_kind);
   elsif filter is not null then
     found := (pushq.filtered_devices(
       q, coalesce(of_kind, 'alert'), pushq.with_audiences(pushq.parse_filter(filter), q), now(), last,
-      9223372036854775807, budget, most::int)).ids;
+      9223372036854775807, budget, least(most, budget)::int)).ids;
   elsif of_kind is not null then
     found := array(
       select d.id
@@ -99,7 +99,7 @@ declare
   budget bigint := case when coalesce(of_reason::text, since::text, until::text) is null then most
                         else greatest(most, 100000) end;
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   return query
   select f.device_id, d.token, d.user_key, f.reason, f.reported_at, f.recorded_at, f.verdict, f.root_id, f.job_id,
          (select c.key from pushq.campaign c where c.queue_id = f.queue_id and c.id = f.root_id)
@@ -112,9 +112,8 @@ begin
       where inhparent = 'pushq.feedback'::regclass) k
     cross join lateral (
       select * from pushq.feedback f where f.day = k.day and f.queue_id = q order by f.id desc limit budget) f
-    -- A report belongs to the day on which it was recorded, in UTC.
-    where k.day between coalesce((since at time zone 'UTC')::date, k.day)
-                    and coalesce((until at time zone 'UTC')::date, k.day)
+    -- A report lies in the day on which it was recorded, in UTC, or in a later one if it was undone.
+    where k.day >= coalesce((since at time zone 'UTC')::date, k.day)
       and (of_reason is null or f.reason = of_reason)
       and (since is null or f.recorded_at >= since) and (until is null or f.recorded_at <= until)
     order by f.id desc

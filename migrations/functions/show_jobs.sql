@@ -12,7 +12,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   return query
   select n.tenant, n.app, n.environment, j.id, case when s.job_id is not null then 'set aside' else j.state end,
          j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.losses, j.campaign_id, j.root_id, w.name
@@ -62,7 +62,8 @@ begin
          r.suppressed::bigint, r.expired::bigint, r.cancelled::bigint, r.unknown::bigint, r.retried::bigint,
          r.outcomes
   from pushq.result r
-  where r.queue_id = ids[1] and r.job_id = job;
+  where r.day = any ((select pushq.days_of('result'))::date[])
+    and r.queue_id = ids[1] and r.job_id = job;
 end $$;
 
 -- Jobs with failed recipients that were not retried and are still kept, the latest first, with their reasons as code
@@ -82,7 +83,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
-  perform pushq.check_most(most), pushq.check_most(looking);
+  perform pushq.check_row_limit(most), pushq.check_row_limit(looking);
   if queue is not null and of_campaign is not null then
     perform pushq.expect_campaign(ids[1], queue, of_campaign);
   end if;
@@ -154,7 +155,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := (pushq.readable_queues(queue))[1];
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   if of_campaign is not null then
     perform pushq.expect_campaign(q, queue, of_campaign);
   end if;
@@ -163,13 +164,13 @@ begin
       hint = 'pushq.reason(code) names those that there are';
   end if;
   return query
-  select j.id, j.recipient_count::int
+  select j.id, pushq.waiting_recipients(j.recipient_count, j.outcomes)::int
   from (
-    select w.id, w.root_id, w.campaign_id, w.body_day, w.recipient_count, w.attempt, w.run_at
+    select w.id, w.root_id, w.campaign_id, w.body_day, w.recipient_count, w.outcomes, w.attempt, w.run_at
     from pushq.job w
     where w.queue_id = q and w.id > after
     union all
-    select l.job_id, l.root_id, l.campaign_id, l.body_day, l.recipient_count, l.attempt, l.run_at
+    select l.job_id, l.root_id, l.campaign_id, l.body_day, l.recipient_count, l.outcomes, l.attempt, l.run_at
     from pushq.lease l
     where l.queue_id = q and l.job_id > after) j
   left join pushq.campaign c on c.queue_id = q and c.id = j.campaign_id
@@ -203,7 +204,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   return query
   select n.tenant, n.app, n.environment, s.job_id, j.root_id, c.key, j.recipient_count, j.send_by, s.tries,
          s.set_aside_at, s.problem

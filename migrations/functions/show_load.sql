@@ -32,7 +32,7 @@ declare
   of_lanes  int[];
   of_times  timestamptz[];
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   if ids is null then
     with recursive first_job as (
       select n.* from pushq.next_lane(-1, 0, 2147483647) n
@@ -109,9 +109,9 @@ begin
     from counted c
     cross join bound b
     cross join lateral (
-      select count(*) as jobs, coalesce(sum(j.recipient_count), 0) as recipients
+      select count(*) as jobs, coalesce(sum(pushq.waiting_recipients(j.recipient_count, j.outcomes)), 0) as recipients
       from (
-        select j.recipient_count
+        select j.recipient_count, j.outcomes
         from pushq.job j
         where j.queue_id = c.queue_id and j.lane = c.lane and j.run_at <= now()
         order by j.run_at, j.id

@@ -14,7 +14,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(null, show_queues.tenant);
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   return query
   with shown as materialized (
     select *
@@ -39,8 +39,10 @@ begin
   left join pushq.quiet_hours h on h.queue_id = q.id
   left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
   cross join lateral (
-    select count(*) as jobs, coalesce(sum(j.recipient_count), 0)::bigint as recipients
-    from (select j.recipient_count from pushq.job j where j.queue_id = q.id order by j.id limit b.rows) j) j
+    select count(*) as jobs,
+           coalesce(sum(pushq.waiting_recipients(j.recipient_count, j.outcomes)), 0)::bigint as recipients
+    from (
+      select j.recipient_count, j.outcomes from pushq.job j where j.queue_id = q.id order by j.id limit b.rows) j) j
   order by n.tenant, n.app, n.environment;
 end $$;
 
@@ -57,7 +59,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   ids int[] := pushq.readable_queues(null, show_statistics.tenant);
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
   return query
   with shown as materialized (
     select * from pushq.queue_name n where ids is null or n.queue_id = any (ids)),
@@ -72,8 +74,9 @@ begin
     select count(*) as seen, count(*) filter (where active) as active, count(*) filter (where not active) as inactive
     from (select active from pushq.device where queue_id = n.queue_id order by id limit b.rows) d) d
   cross join lateral (
-    select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
-    from (select recipient_count from pushq.job where queue_id = n.queue_id order by id limit b.rows) j) j
+    select count(*) as jobs, coalesce(sum(pushq.waiting_recipients(recipient_count, outcomes)), 0)::bigint as recipients
+    from (
+      select recipient_count, outcomes from pushq.job where queue_id = n.queue_id order by id limit b.rows) j) j
   cross join lateral (
     select count(*) as jobs, coalesce(sum(pushq.held_recipients(recipient_count, outcomes)), 0)::bigint as recipients
     from pushq.lease where queue_id = n.queue_id) l

@@ -1,7 +1,7 @@
 -- Starting a campaign: for all devices, for a list, and for an array of tokens.
 
 -- The earlier campaign with this key, or null. `digest` is that of the content: the same key with other content is an
--- error, and so is the key of a cancelled campaign, which does not start again.
+-- error, and so is the key of a cancelled campaign, which does not start again. With null, the content is not compared.
 create or replace function pushq.earlier_campaign(q int, key text, digest bytea) returns bigint
 language plpgsql as $$
 declare
@@ -140,7 +140,8 @@ begin
   select q, root, message, new_campaign.list_id,
          exists (
            select from pushq.list l where l.queue_id = q and l.id = new_campaign.list_id and l.user_count is not null),
-         new_campaign.start_at,
+         -- A start that has passed is now: the filter's times count back from it, and campaigns take turns by it.
+         greatest(new_campaign.start_at, now()),
          -- The last wave is due about two days after the start.
          coalesce(new_campaign.send_by,
                   greatest(new_campaign.start_at, now())
@@ -269,7 +270,18 @@ declare
   started bigint;
 begin
   select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
-  if not found or known.abandoned then
+  if not found then
+    -- Upkeep deletes a list whose campaign needs it no more. What the list contained is then not known any more, so
+    -- the content is not compared.
+    perform
+    from pushq.campaign c
+    join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
+    where c.queue_id = q and c.key = start_list_campaign.key and f.list_id = list;
+    if found then
+      return pushq.earlier_campaign(q, key, null);
+    end if;
+  end if;
+  if known.id is null or known.abandoned then
     raise exception using errcode = 'PQ404',
       message = format('queue “%s” has no list %s', queue, coalesce(list::text, 'null')),
       hint = 'a list is deleted a day after its last part: load it again';

@@ -19,13 +19,17 @@ begin
   return ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int;
 end $$;
 
+-- The number that `initdb` gave the cluster. All standbys and backups of the cluster have it.
+create or replace function pushq.current_cluster() returns bigint
+language sql stable as $$ select c.system_identifier from pg_control_system() c $$;
+
 -- Identifies this copy of the database: by its cluster, its own number (a copy made from it as a template has another
 -- one), the sequence `pushq.id` (restoring a dump creates it anew), and the timeline.
 create or replace function pushq.current_lineage() returns text
 language plpgsql stable as $$
 begin
   return format(
-    '%s/%s/%s/%s', (select c.system_identifier from pg_control_system() c),
+    '%s/%s/%s/%s', pushq.current_cluster(),
     (select d.oid from pg_database d where d.datname = current_database()), 'pushq.id'::regclass::oid,
     pushq.current_timeline());
 end $$;
@@ -56,13 +60,15 @@ $$;
 create or replace function pushq.follow_start() returns void
 language plpgsql as $$
 declare
-  start   bigint := pushq.current_start();
-  lineage bigint := hashtextextended(pushq.current_lineage(), 0);
+  start   bigint;
+  lineage bigint;
 begin
-  -- A read-only transaction draws no ids.
+  -- A read-only transaction draws no ids. Those of a standby are all read-only, and it has no lineage.
   if current_setting('transaction_read_only') = 'on' then
     return;
   end if;
+  start := pushq.current_start();
+  lineage := hashtextextended(pushq.current_lineage(), 0);
   begin
     perform pushq.take_lock('timeline');
     if lineage <> (select last_value from pushq.known_lineage) then

@@ -1,16 +1,19 @@
 -- The history of one notification, in words: every attempt, or why there was none.
 --
 -- A notification is a device of a root, which is a send or a campaign. Its jobs are found by the root, and each step
--- from one job to the next by an index, however long history is. To find a device's latest sends, a limited number of
--- the queue's newest jobs is searched: an index by device would slow down every push.
+-- from one job to the next by an index, however long history is. Without a root, a limited number of
+-- jobs is searched, the queue's newest or the first of a given time: an index by device would slow down every push.
 
 -- Traces the device of `token`, the devices of the user `user_key`, or the device with the number `device` (as in an
 -- apns-id). `send` (the number that `pushq.send` returned, or a campaign's) or `campaign` (a key) restricts the trace
 -- to that root; alone, they trace its first devices. Otherwise it shows the latest `most` campaigns, and the latest
--- `most` campaigns and sends that the devices were in. `is_found` is false if the device, user or send does not exist.
+-- `most` campaigns and sends that the devices were in; null is the default. With `since` or `until`, it shows instead
+-- the latest `most` of those that the devices were in and of which a job ended in that time, or waits. `is_found` is
+-- false if the device, user or send does not exist.
 create or replace function pushq.trace(
   queue text, token text default null, user_key text default null, send bigint default null,
-  campaign text default null, device bigint default null, most int default 10
+  campaign text default null, device bigint default null, most int default 10, since timestamptz default null,
+  until timestamptz default null
 )
 returns table (device_id bigint, token_start text, root_id bigint, campaign_key text, apns_id uuid, at timestamptz,
                what text, job_id bigint, attempt smallint, worker text, status int, reason text,
@@ -19,23 +22,32 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   -- The number of jobs that are searched for sends if no number is given: 50,000 take about 50 ms.
-  budget  int   := 50000;
-  q       int   := (pushq.enter(queue, sends => false)).q;
-  bytes   bytea := case when trace.token is not null then pushq.token(trace.token) end;
-  root    bigint;
-  ids     bigint[];
-  roots   bigint[];
-  d       record;
-  r       record;
-  was_in  boolean;
-  was_cut boolean := false;
-  oldest  timestamptz;
+  budget       int     := 50000;
+  q            int     := (pushq.enter(queue, sends => false)).q;
+  bytes        bytea   := case when trace.token is not null then pushq.token(trace.token) end;
+  is_timed     boolean := num_nonnulls(trace.since, trace.until) > 0;
+  root         bigint;
+  ids          bigint[];
+  roots        bigint[];
+  d            record;
+  r            record;
+  was_in       boolean;
+  was_cut      boolean := false;
+  oldest       timestamptz;
+  looked_until timestamptz;
 begin
-  perform pushq.check_most(most);
+  perform pushq.check_row_limit(most);
+  most := coalesce(most, 10);
   if num_nonnulls(trace.token, trace.user_key, trace.device) > 1 or num_nonnulls(trace.send, trace.campaign) > 1
     or num_nonnulls(trace.token, trace.user_key, trace.device, trace.send, trace.campaign) = 0 then
     raise exception using errcode = 'PQ400', message = 'the call does not say clearly what to trace',
       hint = 'give a token, a user_key or a device, and perhaps a send or a campaign; or one of these alone';
+  elsif is_timed and num_nonnulls(trace.send, trace.campaign) > 0 then
+    raise exception using errcode = 'PQ400', message = 'since and until do not go with a send or a campaign',
+      hint = 'leave them out: a send or campaign is found whenever it was sent';
+  elsif trace.since > trace.until then
+    raise exception using errcode = 'PQ400', message = 'since is later than until',
+      hint = 'the time begins at since and ends at until';
   end if;
   root := trace.send;
   if trace.campaign is not null then
@@ -81,6 +93,10 @@ begin
   -- The roots that they could have been in.
   if root is not null then
     roots := array[root];
+  elsif is_timed then
+    select t.roots, t.was_cut, t.looked_until into roots, was_cut, looked_until
+    from pushq.trace_within(q, ids, coalesce(trace.since, '-infinity'), coalesce(trace.until, 'infinity'), most,
+                            budget) t;
   else
     select t.roots, t.was_cut, t.oldest into roots, was_cut, oldest
     from pushq.trace_latest(q, ids, most, budget) t;
@@ -143,6 +159,10 @@ begin
     end loop;
   end loop;
   device_id := null; token_start := null; root_id := null; campaign_key := null; apns_id := null; at := null;
+  if is_timed and most > 0 and roots = '{}' and looked_until is null then
+    what := 'no push for it ended in this time';
+    return next;
+  end if;
   is_found := true;
   if was_cut then
     what := 'earlier campaigns and sends were left out: raise the limit, or give the number of a send';
@@ -151,6 +171,12 @@ begin
   if oldest is not null then
     at := oldest;
     what := 'sends before this time were not all searched: to trace one, give its number';
+    return next;
+  end if;
+  if looked_until is not null then
+    at := looked_until;
+    what := format('only the first %s jobs of that time were looked at, up to this moment: name a shorter time',
+                   to_char(budget, 'FM999,999'));
     return next;
   end if;
 end $$;
@@ -295,8 +321,10 @@ begin
                    when coalesce(get_byte(coalesce(l.outcomes, j.outcomes), place - 1), 0) = 0
                      then coalesce(l.losses, j.losses, 0)
                    else told end;
-    -- The outcomes unknown (5) and NoAnswer (227) tell of one loss themselves.
-    untold := losses - told - case when outcome in (5, 227) then 1 else 0 end;
+    -- An unknown outcome and a retry without an answer tell of one loss themselves.
+    untold := losses - told
+      - case when pushq.outcome_kind(outcome) = 'unknown'
+               or outcome >= 192 and (pushq.reason(outcome & 63)).reason = 'NoAnswer' then 1 else 0 end;
     if untold > 0 then
       at := null; attempt := null;
       what := case
@@ -327,15 +355,15 @@ begin
       at := e.ended_at; attempt := e.attempt; worker := pushq.worker_name(e.worker_id);
       select t.what, t.status, t.reason into what, status, reason
       from pushq.trace_outcome(outcome, e.notes ->> (place - 1)::text, e.retried_at, m.at_most_once) t;
-      if outcome = 2 then
+      if outcome = 2 then                                 -- suppressed, without a more exact reason
         what := pushq.trace_suppressed(q, m, device, e.ended_at);
-      elsif outcome = 6 then
+      elsif outcome = 6 then                              -- lacksAttribute (Outcome.swift)
         what := what || coalesce('; it still lacks: ' || pushq.trace_lacks(m, device), '; it has them by now');
       end if;
     end if;
     -- The next job of the recipient: of this or the next attempt, or, after a retry by hand, a new first one.
-    slices := case when outcome between 192 and 255 then array[-attempt, -attempt - 1]
-                   when outcome between 128 and 191 and e.retried_at is not null then '{-1}' end;
+    slices := case when pushq.outcome_kind(outcome) in ('retried', 'postponed') then array[-attempt, -attempt - 1]
+                   when pushq.outcome_kind(outcome) = 'failed' and e.retried_at is not null then '{-1}' end;
     n := null;
     if slices is not null then
       select * into n
@@ -346,7 +374,7 @@ begin
       limit 1;
     end if;
     -- A recipient that was handed over may reach the end of its next job before its first one ends.
-    if outcome between 192 and 255 and e.job_id is not null then
+    if pushq.outcome_kind(outcome) in ('retried', 'postponed') and e.job_id is not null then
       at := least(at, (select r.ended_at
                        from pushq.result r
                        where r.queue_id = q and r.root_id = root and r.job_id = n.job_id));
@@ -354,12 +382,12 @@ begin
     return next;
     if slices is null then
       return;
-    elsif outcome < 192 then
+    elsif pushq.outcome_kind(outcome) = 'failed' then
       told := 0;
     end if;
     b := n;
     if b.job_id is null and reason = 'GivenBack' then
-      what := 'it goes on by a newer token of the same installation';
+      what := 'it continues with a newer token of the same installation';
       worker := null; status := null; reason := null;
       return next;
     end if;
@@ -425,16 +453,16 @@ begin
     when outcome = 5 then 'perhaps sent: no answer is known, and it is not sent again'
     when outcome = 6 then
       'not sent: the device lacked attributes that the message has placeholders for, without a default'
-    when outcome = 7 then 'not sent: with the device''s attributes the payload was longer than APNs takes'
+    when outcome = 7 then 'not sent: with the device''s attributes the payload was longer than APNs accepts'
     when outcome = 8 then 'not sent: the device has had as many pushes as the queue''s frequency cap allows'
     when outcome = 9 then 'not sent: the device had quiet hours until its time to be sent had passed'
     when outcome between 64 and 127 then format('refused for good: %s', reason)
     when outcome between 128 and 191 then format('failed, its attempts are used up; the last answer: %s', reason)
       || case when retried_at is not null then '; sent again by hand at ' || pushq.shown_time(retried_at) else '' end
-    when reason = 'GivenBack' then 'a worker gave it back before APNs had taken it'
+    when reason = 'GivenBack' then 'a worker gave it back before APNs had accepted it'
     when reason = 'QuietHours' then 'not sent: the device has quiet hours; it is sent after they have ended'
     when reason = 'NoAnswer' then 'sent, but no answer came; it is sent again'
-    when reason = 'OtherPassing' then 'refused for now, without a reason; it is sent again'
+    when reason = 'OtherTransient' then 'refused for now, without a reason; it is sent again'
     else format('refused for now: %s; it is sent again', reason) end;
 end $$;
 
@@ -498,7 +526,11 @@ begin
   end if;
   select u.paused_reason, n.suspended_at, u.credential_id, c.paused_at as campaign_paused_at,
          c.paused_reason as campaign_reason,
-         case when j.id < f.new_end_before then f.send_by else j.send_by end as send_by,
+         pushq.given_end(
+           case when j.id < f.new_end_before then f.send_by else j.send_by end,
+           (select m.expiration
+            from pushq.message m
+            where m.day = j.body_day and m.queue_id = q and m.id = j.message_id)) as send_by,
          c.cancelled_at is not null
            or exists (select from pushq.cancelled x where x.queue_id = q and x.id in (j.root_id, j.id)) as is_cancelled
   into k

@@ -31,21 +31,6 @@ begin
       select coalesce(sum(cardinality(b.device_ids)), 0)
       from pushq.body b where b.queue_id = q and b.root_id = root and b.slice = 0);
   held := f.shares is not null and (select s.share from pushq.shares_of(f.shares, array[device]) s) = 0;
-  if f.list_id is not null then
-    return case
-      when d.id is null then 'there is no such device'
-      when gone then 'the recipients of the campaign are no longer all kept'
-      when f.done and c.cancelled_at is not null then 'it was in no job when the campaign was cancelled'
-      -- The list is deleted when fan-out has finished with it.
-      when f.done and held and f.held_out > 0
-        then 'it was not on the list that the campaign was for, or in the holdout, which gets nothing'
-      when f.done then 'it was not on the list that the campaign was for'
-      when not exists (select from pushq.list_member m
-                       where m.queue_id = q and m.list_id = f.list_id and m.device_id = device)
-        then 'it is not on the list that the campaign is for'
-      when held then 'it is in the holdout of the campaign, which gets nothing'
-      else 'it is on the campaign''s list, and has not been put into a job yet' end;
-  end if;
   select x.* into w
   from pushq.wave x
   where x.queue_id = q and x.campaign_id = root and device = any (x.device_ids);
@@ -57,6 +42,28 @@ begin
       (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device),
       (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = d.replaced_by)),
     f.clock ->> 'zone');
+  if f.list_id is not null then
+    return case
+      when d.id is null then 'there is no such device'
+      when gone then 'the recipients of the campaign are no longer all kept'
+      when f.done and c.cancelled_at is not null then 'it was in no job when the campaign was cancelled'
+      -- The list is deleted when fan-out has finished with it.
+      when f.done and held and f.held_out > 0
+        then 'it was not on the list that the campaign was for, or in the holdout, which gets nothing'
+      when f.done and f.left_out > 0
+        then 'it was not on the list that the campaign was for, or the campaign''s local time left it out'
+      when f.done then 'it was not on the list that the campaign was for'
+      when w.due_at is not null then pushq.trace_wave(f, w)
+      when not exists (select from pushq.list_member m
+                       where m.queue_id = q and m.list_id = f.list_id and m.device_id = device)
+        then 'it is not on the list that the campaign is for'
+      when f.clock is not null and zone is null
+        then 'it gets nothing: its time zone is not known, and the campaign names no other'
+      when f.clock is not null and pushq.wave_of(f.clock, zone) is null
+        then 'it gets nothing: the campaign''s local time has passed in its time zone'
+      when held then 'it is in the holdout of the campaign, which gets nothing'
+      else 'it is on the campaign''s list, and has not been put into a job yet' end;
+  end if;
   -- A device that the clock leaves out does not count as held out.
   held := held and (f.clock is null or coalesce(pushq.wave_of(f.clock, zone) is not null, false));
   if c.filter is not null and d.id is not null and aim is not null then
@@ -70,11 +77,7 @@ begin
              coalesce(d.kind, 'alert'))
     when device > f.last_device_id then 'it was not in the audience: it was added after the campaign had begun'
     when gone then 'the recipients of the campaign are no longer all kept'
-    when f.sorted and not f.done and w.due_at >= f.send_by then
-      format('it gets nothing: the campaign ends at %s, before its local time in the device''s time zone, at %s',
-             pushq.shown_time(f.send_by), pushq.shown_time(w.due_at))
-    when f.sorted and not f.done and w.due_at is not null then
-      'not yet: in its time zone, the campaign''s local time is at ' || pushq.shown_time(w.due_at)
+    when f.sorted and not f.done and w.due_at is not null then pushq.trace_wave(f, w)
     when not f.done and (device > f.cursor_device_id or device = any (f.rest))
       and not (held and d.active and meant) then
       case when f.start_at > now() then 'not yet: the campaign begins at ' || pushq.shown_time(f.start_at)
@@ -95,6 +98,17 @@ begin
     -- Waves that were not due yet, and devices that filled no whole job, were dropped with the campaign.
     when c.cancelled_at is not null then 'it was not reached: the campaign was cancelled before'
     else 'it was not in the audience: something that is known of it has changed since fan-out reached it' end;
+end $$;
+
+-- When a device of this wave is sent to, or that the campaign ends before.
+create or replace function pushq.trace_wave(f pushq.fan_out, w pushq.wave) returns text
+language plpgsql stable as $$
+begin
+  return case
+    when w.due_at >= f.send_by then
+      format('it gets nothing: the campaign ends at %s, before its local time in the device''s time zone, at %s',
+             pushq.shown_time(f.send_by), pushq.shown_time(w.due_at))
+    else 'not yet: in its time zone, the campaign''s local time is at ' || pushq.shown_time(w.due_at) end;
 end $$;
 
 -- Why a user's device is not among the recipients of a send to the user; null for another device, and if the send has

@@ -142,13 +142,13 @@ $$;
 
 -- Records that the receiver accepted the message of this turn, which goes up to the report `upto`. `written` is false
 -- if another turn has begun, or the webhook is gone. `had_failed`: whether the tries before it had failed.
-create or replace function pushq.webhook_taken(tenant int, turn bigint, upto bigint, out written boolean,
-                                               out had_failed boolean)
+create or replace function pushq.webhook_accepted(tenant int, turn bigint, upto bigint, out written boolean,
+                                                  out had_failed boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   select p.failures > 0 into had_failed
   from pushq.webhook_progress p
-  where p.tenant_id = tenant and p.turn = webhook_taken.turn
+  where p.tenant_id = tenant and p.turn = webhook_accepted.turn
   for update;
   written := found;
   if written then

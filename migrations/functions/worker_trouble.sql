@@ -37,7 +37,7 @@ language sql stable as $$
          (array_agg(w.faults[array_position(w.unusable, q)] order by w.name) filter (where q = any (w.unusable)))[1],
          min(w.name) filter (where w.serves and w.prevention is not null),
          (array_agg(
-            case when pg_has_role(pushq.caller()::name, current_user, 'usage') then w.prevention
+            case when pushq.acts_for_all(pushq.caller()) then w.prevention
                  else split_part(w.prevention, ':', 1) end
             order by w.name) filter (where w.serves and w.prevention is not null))[1]
   from worker w

@@ -18,7 +18,7 @@ declare
     'bring_messages', 'cap_window',
     'day_began', 'deal_wave', 'device_kind',
     'devices_of_user', 'due_jobs', 'fan_out_shares', 'fan_out_step',
-    'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans',
+    'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_later', 'find_recipients', 'fit_plans',
     'fit_plans_to', 'fit_report_plans',
     'forget_recent_pushes',
     'give_back_badges', 'give_back_free_badges',
@@ -27,26 +27,29 @@ declare
     'list_feedback', 'local_times', 'lock_rows',
     'make_jobs', 'make_share_jobs', 'message_kind', 'microseconds_until', 'newer_token',
     'next_fan_out', 'next_lane',
-    'last_place', 'last_place_by_now', 'note_capped', 'note_free_capped', 'outcome_kind', 'own_lane',
+    'last_place', 'last_place_by_now', 'note_capped', 'note_empty_send', 'note_free_capped', 'outcome_kind', 'own_lane',
     'permits_of_room',
     'plain_version',
     'quiet_until',
     'ready_above', 'ready_within', 'ready_work',
-    'recipient_of', 'recipient_values', 'replaced_meanwhile', 'run_wave', 'shares_of', 'sort_into_waves',
-    'started_type', 'starts_another', 'successors', 'supersede',
+    'recipient_of', 'recipient_values', 'recipients_of_jobs', 'replaced_meanwhile', 'run_wave', 'shares_of',
+    'sort_into_waves', 'started_type', 'starts_another', 'successors', 'supersede',
     'take_badges', 'take_free_badges', 'take_free_places',
     'take_permits', 'take_rows', 'take_turns', 'tell', 'today', 'undecided_since',
     'unfiltered_devices', 'unseen_rows',
-    'version_bounds', 'version_for', 'version_for_start', 'version_sql', 'wait_until', 'wake', 'wave_after', 'wave_end',
-    'wave_of', 'waves_of', 'why_nobody', 'why_none_of_users', 'with_newer_tokens', 'write_verdicts',
+    'version_bounds', 'version_for', 'version_for_start', 'version_sql', 'wait_until', 'waiting_recipients', 'wake',
+    'wave_after', 'wave_end', 'wave_of', 'waves_of', 'why_nobody', 'why_none_of_users', 'with_newer_tokens',
+    'without_outcome', 'write_verdicts',
     -- Functions that run with the owner's rights: for each session, and for upkeep.
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'clear_settings', 'count_usage', 'days_of_history', 'days_to_clear',
     'drop_partition',
+    'forget_activities',
     'forget_audit', 'forget_list', 'forget_old', 'forget_sends', 'forget_updates', 'judge_campaigns', 'lists_to_forget',
+    'retry_refused_queues',
     'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'pause_for_channel', 'queues_under_way', 'run_due_schedule',
-    'take_webhook', 'tenants_to_count', 'webhook_failed', 'webhook_taken'];
+    'take_webhook', 'tenants_to_count', 'webhook_accepted', 'webhook_failed'];
   -- Functions in SQL. Views use them, and programs call them with a tenant's own login.
   for_producers text[] := array[
     'apns_id', 'csv_field', 'device_kind', 'message_kind', 'outcome_counts', 'outcome_kind', 'payload_kind', 'reason',
@@ -65,13 +68,18 @@ begin
            p.proname = any (for_workers) as is_for_workers,
            p.proname = 'caller' as is_for_views,
            p.proname = 'caller' or p.proname = any (for_readers) as is_for_readers,
-           has_function_privilege('public', p.oid, 'execute') as is_public, p.oid
+           has_function_privilege('public', p.oid, 'execute') as is_public,
+           p.proname in ('today', 'device_kind')
+             or coalesce(obj_description(p.oid, 'pg_proc'), '') ~ '^functions/' as is_own, p.oid
     from pg_proc p
     where p.pronamespace = 'pushq'::regnamespace and p.proowner = current_user::regrole
   loop
     if thing.is_public then
       execute format('revoke execute on routine %s from public', thing.name);
     end if;
+    -- Which roles may execute a function that others have put into the schema is for them to say. pushq's functions
+    -- have a mark, or columns use them.
+    continue when not thing.is_own;
     if to_regrole('pushq_producer') is not null
       and (thing.is_for_producers or thing.is_for_views)
         <> has_function_privilege('pushq_producer', thing.oid, 'execute') then
@@ -167,7 +175,8 @@ begin
         ('webhook_progress', 'select', 'tenant_id'), ('webhook_progress', 'update', 'newest'),
         ('judgement', 'select', null), ('judgement', 'insert', null), ('judgement', 'update', null),
         -- The senders.
-        ('queue', 'select', null), ('queue', 'update', 'paused_at paused_reason paused_credential_version'),
+        ('queue', 'select', null),
+        ('queue', 'update', 'paused_at paused_reason paused_credential_version credential_refusals'),
         ('queue_name', 'select', null), ('frequency_cap', 'select', null), ('quiet_hours', 'select', null),
         ('removed_queue', 'select', null), ('removed_queue', 'delete', null),
         ('tenant', 'select', 'id name weight connections suspended_at'),

@@ -6,7 +6,8 @@
 -- says what is missing.
 do $$
 declare
-  thing record;
+  thing      record;
+  was_member boolean;
 begin
   for thing in
     select name
@@ -26,11 +27,28 @@ begin
     create schema pushq;
   end if;
   if not exists (select from pg_roles where rolname = 'pushq_owner' and pg_has_role(oid, 'usage')) then
+    was_member := exists (select from pg_roles where rolname = 'pushq_owner' and pg_has_role(oid, 'member'));
     begin
       grant pushq_owner to current_user;
     exception
-      when insufficient_privilege or undefined_object then return;
+      when insufficient_privilege or undefined_object then null;
+      -- A `migrate` in another database grants it at this moment.
+      when unique_violation then null;
     end;
+    if not exists (select from pg_roles where rolname = 'pushq_owner' and pg_has_role(oid, 'member')) then
+      return;
+    end if;
+    -- Everything after the first tables would be refused, since pushq_owner owns them.
+    if not pg_has_role('pushq_owner', 'usage') then
+      raise exception using errcode = 'PQ400',
+        message = format('%I would have none of the rights of pushq_owner, since it does not inherit those of its '
+                         'roles', current_user),
+        hint = format(
+          'run in PostgreSQL: alter role %1$I inherit%2$s; then migrate again', current_user,
+          -- Since then, each membership has an option of its own, which stays as it was.
+          case when was_member and current_setting('server_version_num')::int >= 160000
+               then format('; grant pushq_owner to %I with inherit true', current_user) end);
+    end if;
   end if;
   -- Objects that this login created before the owner existed: a dump that was restored without owners, or a first
   -- migration without roles. The schema comes first, so that the owner may have objects in it.

@@ -16,8 +16,8 @@ protocol BinaryConnectionDelegate: ConnectionDelegate<BinaryConnection> {
 
 /// One connection of the binary interface: notifications go out and nothing comes back, until an error packet ends it.
 ///
-/// An error packet settles everything that was sent: APNs took what was sent before the identified notification, and
-/// threw away what was sent after it (Apple archive, "Binary Provider API"). Silence counts as delivery after the
+/// An error packet settles everything that was sent: APNs accepted what was sent before the identified notification,
+/// and threw away what was sent after it (Apple archive, "Binary Provider API"). Silence counts as delivery after the
 /// grace, but only for bytes that the peer's machine has acknowledged, and only up to its last sign of life: a dead
 /// line is as silent as a server that finds no error. An error packet that has begun ends the silence: nothing counts
 /// as delivered until the packet is whole and says what was.
@@ -47,9 +47,9 @@ final class BinaryConnection: PooledConnection {
     private var answers: [Answer] = []
     private var isFlushDue = false
     private var isBlocked = false
-    /// When the connection began to wait for silence, and when the peer's machine last acknowledged something new or
-    /// had nothing to acknowledge.
+    /// When the connection began to wait for silence.
     private var watchedSince: ContinuousClock.Instant
+    /// When the peer's machine last acknowledged something new or had nothing to acknowledge.
     private var lastProgress: ContinuousClock.Instant
     private var acknowledged: UInt64 = 0
     private var confirmTimer: Transport.Timer?
@@ -62,11 +62,11 @@ final class BinaryConnection: PooledConnection {
     private(set) var lastRequest: ContinuousClock.Instant
     var address: IPAddress? { stream.address }
     private(set) var hasAnswered = false
-    let hasTakenRequests = false
+    let hasAdmittedRequests = false
     let isShutOut = false
     let isShortForNow = false
     let isSetAside = false
-    // Such a server says nothing, so nobody knows what it has read before it closed the connection.
+    // A binary server never says what it has read.
     let isBeingWoken = false
     private var awaited = AwaitedPush()
 
@@ -93,14 +93,14 @@ final class BinaryConnection: PooledConnection {
     var freeSlots: Int {
         // The server throws away what is sent after an error.
         guard phase == .open, !parser.isWithinPacket, output.count < settings.maximumUnsentBytes else { return 0 }
-        let company = binary.company(ofPushLost: awaited.losses)
-        return max(0, min(windowSize.current, window.limit, company) - window.count)
+        let limit = binary.inFlightLimit(besidePushLost: awaited.losses)
+        return max(0, min(windowSize.current, window.limit, limit) - window.count)
     }
 
     /// Whether it takes a push that was lost this often before.
     func takes(pushLost losses: Int) -> Bool {
         guard freeSlots > 0, losses >= awaited.losses else { return false }
-        return window.count < binary.company(ofPushLost: losses)
+        return window.count < binary.inFlightLimit(besidePushLost: losses)
     }
 
     /// Takes no pushes with fewer losses until one that was lost this often has been sent here. Gives up after twice
@@ -126,7 +126,7 @@ final class BinaryConnection: PooledConnection {
             watchedSince = lastRequest
             stream.isProbing = true
         }
-        window.add(ticket: ticket, end: output.endPosition, limit: binary.company(ofPushLost: losses))
+        window.add(ticket: ticket, end: output.endPosition, limit: binary.inFlightLimit(besidePushLost: losses))
         if output.count >= Self.flushBytes { flush() } else { scheduleFlush() }
     }
 
@@ -176,7 +176,7 @@ final class BinaryConnection: PooledConnection {
         guard !answers.isEmpty else { return }
         hasAnswered = true
         if window.isEmpty { stream.isProbing = false }
-        windowSize.noteTaken(answers.count)
+        windowSize.noteAccepted(answers.count)
         deliverAnswers()
         if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
         closeIfDrained()
@@ -236,6 +236,12 @@ final class BinaryConnection: PooledConnection {
         hasAnswered = true
         var ending = ConnectionEnding.asked("\(stream.peer) ended the connection: \(packet)")
         switch window.place(of: packet.identifier) {
+        case .unknown where packet.status == .shutdown && window.isBeforeFirst(packet.identifier):
+            // A shutdown names the last notification that the server accepted, and it accepted none over this
+            // connection. The first is refused, so that one that makes servers shut down uses up its attempts.
+            gateway.errorCameLate(thrownAway: window.settledCount)
+            record(.refused(packet.refusal))
+            settleRest()
         case .unknown:
             let errorCount = gateway.noteUnknownIdentifier()
             let words =
@@ -251,13 +257,13 @@ final class BinaryConnection: PooledConnection {
         case .waiting(let index):
             for _ in 0..<index { record(.accepted) }
             record(packet.status.isAcceptance ? .accepted : .refused(packet.refusal))
-            windowSize.noteTaken(index + (packet.status.isAcceptance ? 1 : 0))
+            windowSize.noteAccepted(index + (packet.status.isAcceptance ? 1 : 0))
             windowSize.noteError()
             settleRest()
             // The connection counts as used up only if it settled something: the gateway must not reconnect at once to
-            // a server that refuses everything. A server that took other pushes before it failed with one works.
-            let tookOthers = hasServed || index > 0
-            if packet.isAboutOneRecipient || tookOthers && !packet.status.isAcceptance { ending = .usedUp }
+            // a server that refuses everything. A server that accepted other pushes before it failed with one works.
+            let acceptedOthers = hasServed || index > 0
+            if packet.isAboutOneRecipient || acceptedOthers && !packet.status.isAcceptance { ending = .usedUp }
         }
         end(ending)
     }

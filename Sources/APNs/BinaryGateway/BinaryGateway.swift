@@ -50,8 +50,8 @@ package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
         let pool = ConnectionPool<BinaryConnection>(settings, share: share, loop: loop)
         self.pool = pool
         tls = try ClientTLS(
-            to: endpoint.host, shelf: pool.share.budget.shelf, trusting: endpoint.authorities, identity: identity,
-            applicationProtocol: nil)
+            to: endpoint.host, sessionLimit: pool.share.budget.sessionLimit, trusting: endpoint.authorities,
+            identity: identity, applicationProtocol: nil)
         windowSize = WindowSize(maximum: binary.windowSize)
     }
 

@@ -16,5 +16,5 @@ package struct BinarySettings: Sendable {
     package init() {}
 
     /// Returns the maximum size of a window that contains a push that was lost this often before.
-    func company(ofPushLost losses: Int) -> Int { Company.limit(ofPushLost: losses, full: windowSize) }
+    func inFlightLimit(besidePushLost losses: Int) -> Int { LossIsolation.limit(ofPushLost: losses, full: windowSize) }
 }

@@ -45,6 +45,12 @@ struct SentWindow {
     /// The identifier of the next notification.
     var next: UInt32 { nextIdentifier }
 
+    /// Whether this is the identifier before the first that was given.
+    func isBeforeFirst(_ identifier: UInt32) -> Bool { UInt64(nextIdentifier &- identifier) == issuedCount + 1 }
+
+    /// How many notifications are no longer in the window, because silence or an error has settled them.
+    var settledCount: Int { Int(issuedCount) - count }
+
     /// Adds the notification that was written under ``next``, up to `end`.
     mutating func add(ticket: UInt64, end: UInt64, limit: Int = .max) {
         items.append(Item(ticket: ticket, end: end, limit: limit))
@@ -91,7 +97,7 @@ struct SentWindow {
         return stepsBack <= issuedCount ? .confirmed(laterCount: Int(stepsBack) - 1 - count) : .unknown
     }
 
-    /// Removes the taken items from the array once they are half of it.
+    /// Removes the settled items from the array once they are half of it.
     private mutating func compact() {
         guard head == items.count || head >= 256 && head * 2 >= items.count else { return }
         items.removeFirst(head)

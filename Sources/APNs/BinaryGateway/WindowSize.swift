@@ -1,9 +1,9 @@
 /// The number of notifications of a connection that may wait for their grace. It is lower while errors are frequent.
 ///
 /// After an error, everything that was sent after the push at fault is sent again. With a full window and one bad token
-/// in ten, 500 pushes would be written in vain for each push that APNs takes. So a window holds a few times the average
-/// number of pushes between two errors, over all connections of a gateway. A longer run without an error counts at
-/// once.
+/// in ten, 500 pushes would be written in vain for each push that APNs accepts. So a window holds a few times the
+/// average number of pushes between two errors, over all connections of a gateway. A longer run without an error counts
+/// at once.
 ///
 /// The connections of a gateway share one object.
 final class WindowSize {
@@ -18,7 +18,7 @@ final class WindowSize {
     private static let part = 4
 
     private let maximum: Int
-    /// Pushes taken since the last error.
+    /// The number of pushes accepted since the last error.
     private var sinceError = 0
     /// The average number of pushes between two errors; nil before the first error.
     private var interval: Int?
@@ -34,8 +34,8 @@ final class WindowSize {
         return min(max(Self.factor * max(interval, sinceError), Self.minimum), maximum)
     }
 
-    /// Notes that APNs took this many pushes, as silence or a later error shows.
-    func noteTaken(_ count: Int) { sinceError += count }
+    /// Notes that APNs accepted this many pushes, as silence or a later error shows.
+    func noteAccepted(_ count: Int) { sinceError += count }
 
     /// Notes an error. The server threw away what was sent after the push at fault.
     func noteError() {

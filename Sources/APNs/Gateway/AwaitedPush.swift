@@ -6,7 +6,7 @@ struct AwaitedPush {
     /// Since when it waits, in nanoseconds of the loop.
     private var since: UInt64 = 0
 
-    /// Waits for a push that was lost this often. Returns false if another waits that was lost as often.
+    /// Waits for a push that was lost this often. Returns false if a push that was lost as often waits already.
     mutating func start(pushLost losses: Int, now: UInt64) -> Bool {
         guard losses > self.losses else { return false }
         (self.losses, since) = (losses, now)

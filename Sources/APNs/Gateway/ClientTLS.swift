@@ -14,15 +14,15 @@ final class ClientTLS {
 
     /// - Parameters:
     ///   - host: the server's name or address.
-    ///   - shelf: holds the sessions of all gateways of the loop.
+    ///   - sessionLimit: holds the sessions of all gateways of the loop.
     ///   - authorities: the authorities that may have issued the server's certificate; nil for those of the system,
     ///     which are read here.
     ///   - identity: opens the client's certificate; called for each new context.
     init(
-        to host: String, shelf: SessionShelf, trusting authorities: TrustStore?, identity: (() throws -> TLSIdentity)?,
-        applicationProtocol: String?
+        to host: String, sessionLimit: TLSSessionLimit, trusting authorities: TrustStore?,
+        identity: (() throws -> TLSIdentity)?, applicationProtocol: String?
     ) throws(CryptographyError) {
-        sessions = ResumableSessions(with: host, on: shelf)
+        sessions = ResumableSessions(with: host, within: sessionLimit)
         self.authorities = if let authorities { authorities } else { try TrustStore.system() }
         self.identity = identity
         self.applicationProtocol = applicationProtocol

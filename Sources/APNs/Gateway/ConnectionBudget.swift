@@ -51,8 +51,8 @@ package final class ConnectionBudget {
     private(set) var count = 0
     /// What has happened to the budget's connections.
     var history = ConnectionFigures()
-    /// The TLS sessions that they may resume.
-    let shelf = SessionShelf()
+    /// Keeps the TLS sessions that they may resume, up to a number.
+    let sessionLimit = TLSSessionLimit()
 
     /// The shares whose gateways wait, in the order of their turns.
     private var line: [ConnectionShare] = []

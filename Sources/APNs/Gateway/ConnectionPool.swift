@@ -45,21 +45,21 @@ final class ConnectionPool<Connection: PooledConnection> {
         if isClosed { return .closed }
         if open.contains(where: { !$0.isShutOut }) { return .open }
         // While nobody wants a connection, none is tried. So whoever wants one must not be told to wait for that.
-        if let outage = reachability.outage, isWanted, !isAtRest { return .unreachable(outage) }
+        if let downtime = reachability.downtime, isWanted, !isAtRest { return .unreachable(downtime) }
         return isConnecting || !open.isEmpty ? .connecting : .idle
     }
 
-    /// Notes that an attempt failed, or that a connection did not last. Returns the outage that this begins or
+    /// Notes that an attempt failed, or that a connection did not last. Returns the downtime that this begins or
     /// prolongs.
-    func noteFailure(_ error: String, now: ContinuousClock.Instant) -> Outage? {
+    func noteFailure(_ error: String, now: ContinuousClock.Instant) -> Downtime? {
         reachability.failed(error, now: now, using: &generator)
-        return reachability.outage
+        return reachability.downtime
     }
 
     /// Notes that no connection takes pushes for a while already, and that an attempt goes on. Returns whether this
-    /// begins an outage.
+    /// begins a downtime.
     func noteLateness(_ words: String, now: ContinuousClock.Instant) -> Bool {
-        guard state == .connecting, isWanted, !isAtRest, reachability.outage == nil else { return false }
+        guard state == .connecting, isWanted, !isAtRest, reachability.downtime == nil else { return false }
         reachability.delayed(words, now: now)
         return true
     }
@@ -96,13 +96,13 @@ final class ConnectionPool<Connection: PooledConnection> {
 
     /// Notes that the server ended the connection in order, after this many answers. That is not a failure, but a
     /// server that does it after a few requests must not see connections in quick succession.
-    /// - Parameter isOfPush: whether a push ended it that was not taken before either. Such a push waits ever longer
-    ///   itself, so that others need not.
+    /// - Parameter isOfPush: whether it was ended by a push that was not accepted before either. Such a push waits ever
+    ///   longer itself, so that others need not.
     func noteRetired(
         _ connection: Connection, isShortLived: Bool, answers: Int, isOfPush: Bool = false,
         _ settings: GatewaySettings, now: ContinuousClock.Instant
     ) {
-        // If it has not answered yet, `closed` finds out whether it answers the requests that it has taken.
+        // If it has not answered yet, `closed` finds out whether it answers the requests that it has accepted.
         if connection.hasAnswered { reachability.proved() }
         let isOfUse = !isShortLived || answers >= settings.answersOfUsefulConnection
         // Counts only a connection that was opened after the last retirement. Connections that were open beside that

@@ -26,8 +26,10 @@ package struct GatewaySettings: Sendable {
     /// After this many requests without an answer a connection is replaced, even if it answers others. A connection
     /// that answers nothing any more is replaced after the first.
     package var maximumUnanswered = 3
-    /// A connection is also replaced if streams were refused this many times in a row, without an answer in between.
-    package var maximumRefusalsInARow = 3
+    /// How many failures in a row may be the fault of the pushes themselves. A connection is replaced once streams were
+    /// refused this many times without an answer in between. If more pushes that were never lost before are reset over
+    /// a connection, or have no answer since the gateway's last push was served, the server is to blame.
+    package var toleratedFailures = 3
     /// After this time without a byte from the server, a PING tests whether it is there: while requests wait for
     /// answers, and while none do.
     package var pingAfterSilence = Duration.seconds(10)

@@ -10,7 +10,7 @@ protocol PooledConnection: AnyObject {
     var hasAnswered: Bool { get }
     /// Whether the server has ended the connection in order, and named requests that it will answer or let in those
     /// that were on their way.
-    var hasTakenRequests: Bool { get }
+    var hasAdmittedRequests: Bool { get }
     /// Whether the server has accepted the connection, and not allowed one push on it yet, or none for a while.
     var isShutOut: Bool { get }
     /// Whether it takes few pushes only for the sake of one that was lost before, and has done so for a moment.
@@ -38,8 +38,8 @@ enum ConnectionEnding {
     case unneeded
     /// It ended as connections of its kind do; another one may be opened at once.
     case usedUp
-    /// The server ended it in order, by GOAWAY without an error or a reason, after it answered this many requests or
-    /// said that it will. Many servers do that after a certain number of requests.
+    /// The server ended it in order, by GOAWAY without an error, and without another reason than `Shutdown`, after it
+    /// answered this many requests or said that it will. Many servers do that after a certain number of requests.
     case retired(answers: Int)
     /// The answer to a push ended it, after it had served this many others; or it had served none, but the push was not
     /// taken over another connection either, which served others.

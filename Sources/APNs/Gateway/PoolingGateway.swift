@@ -90,7 +90,7 @@ extension PoolingGateway {
     private var wantsConnection: Bool {
         guard !pool.isClosed, !pool.isAtRest, !pool.isConnecting else { return false }
         guard !pool.open.isEmpty else { return pool.isWanted }
-        // One that allows nothing may be about to. If two do, a third will not help.
+        // A connection that allows no streams may allow some soon. If two allow none, a third will not help.
         guard pool.open.count(where: \.isShutOut) < 2 else { return false }
         // Connections that are set aside do not count. But there may be at most one of them for each connection
         // allowed, or two if no other is left.
@@ -102,7 +102,7 @@ extension PoolingGateway {
 
     /// When the next connection may be opened; nil: at once.
     private var nextOpening: ContinuousClock.Instant? {
-        if let outage = pool.reachability.outage, loop.now < outage.nextAttempt { return outage.nextAttempt }
+        if let downtime = pool.reachability.downtime, loop.now < downtime.nextAttempt { return downtime.nextAttempt }
         guard let lastOpening = pool.lastOpening else { return nil }
         // A connection that has lasted shows that the server does not retire connections after a few requests.
         let pause = pool.open.contains { hasLasted($0) } ? .zero : pool.retirementPause
@@ -175,7 +175,7 @@ extension PoolingGateway {
 
     private func failed(_ error: String) {
         guard !pool.isAtRest else { return }
-        if let outage = pool.noteFailure(error, now: loop.now) { armAttempt(outage.nextAttempt) }
+        if let downtime = pool.noteFailure(error, now: loop.now) { armAttempt(downtime.nextAttempt) }
         capacityChanged()
     }
 
@@ -231,10 +231,10 @@ extension PoolingGateway {
                 connection, isShortLived: !hasLasted, answers: served, isOfPush: isRepeated, settings, now: loop.now)
             replace(connection)
         case .asked(let words), .closed(let words), .failed(let words):
-            if !connection.hasAnswered, !connection.hasTakenRequests { doubtAddress(of: connection) }
+            if !connection.hasAnswered, !connection.hasAdmittedRequests { doubtAddress(of: connection) }
             guard !hasLasted else { return replace(connection) }
             // The session that this connection resumed may be the cause, so the next one does not resume any.
-            if !connection.hasAnswered && !connection.hasTakenRequests { tls.sessions.dropAll() }
+            if !connection.hasAnswered && !connection.hasAdmittedRequests { tls.sessions.dropAll() }
             failed(words)
             openIfNeeded()
         }
@@ -264,7 +264,7 @@ extension PoolingGateway {
 
     func closed(_ connection: Connection) {
         pool.noteClosed(connection)
-        guard !pool.isClosed, connection.hasTakenRequests, !connection.hasAnswered else { return }
+        guard !pool.isClosed, connection.hasAdmittedRequests, !connection.hasAnswered else { return }
         doubtAddress(of: connection)
         failed("\(endpoint) ended a connection in order, and answered none of its requests")
     }

@@ -34,7 +34,7 @@ package protocol PushGateway: AnyObject {
     ///   - apnsID: sent as `apns-id`; for a broadcast, as `apns-request-id`.
     ///   - losses: how often the push was sent without an answer. On an interface where one push can cost others their
     ///     answers, a push is sent beside fewer others the more often it was lost.
-    ///   - wasRefused: whether it was sent before and not taken. If it ends a connection then, while others are
+    ///   - wasRefused: whether it was sent before and not accepted. If it ends a connection then, while others are
     ///     accepted, the push is to blame, and not the server.
     ///   - ticket: comes back with the answer, exactly once.
     /// - Returns: false if there is no free slot. Then nothing was sent. Try again after
@@ -47,8 +47,8 @@ package protocol PushGateway: AnyObject {
     /// one if all are saturated. A call is cheap, so it may be made often.
     func requestCapacity()
 
-    /// Sends the next push over another connection, if need be a new one, because the push that tried whether an outage
-    /// is over was refused. The owner waits between such tries.
+    /// Sends the next push over another connection, if need be a new one: an outage may be over, but the push that was
+    /// sent to find out was refused. The owner waits between such tries.
     func tryAnotherConnection()
 
     /// Says that nothing may be sent at present. The gateway opens no connection before the next ``requestCapacity()``,
@@ -82,10 +82,10 @@ package protocol PushGatewayHandler: AnyObject {
     /// many pushes that had been reported as delivered.
     func deliveredTooSoon(_ count: Int, by gateway: any PushGateway)
 
-    /// Nothing is answered any more, over any connection: pushes that never waited in vain before, too many to be at
-    /// fault themselves, wait for their answers. It is reported again for each further connection that answers nothing,
-    /// until there is an answer.
-    /// - Parameter sentAt: when the oldest of the pushes was sent that wait on the connection.
+    /// Nothing is answered any more, over any connection. The pushes that wait for their answers never waited in vain
+    /// before, and are too many to be at fault themselves. It is reported again for each further connection that
+    /// answers nothing, until there is an answer.
+    /// - Parameter sentAt: when the oldest push that waits on the connection was sent.
     func stoppedAnswering(sentAt: ContinuousClock.Instant, by gateway: any PushGateway)
 
     /// A connection was lost with this many pushes whose outcome is unknown.
@@ -108,6 +108,6 @@ package enum GatewayState: Equatable, Sendable {
     case idle
     case connecting
     case open
-    case unreachable(Outage)
+    case unreachable(Downtime)
     case closed
 }

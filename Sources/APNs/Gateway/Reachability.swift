@@ -4,7 +4,7 @@ import QueueCore
 /// the half-open state: an attempt costs no push, so it is the probe.
 struct Reachability {
     /// A time without a usable connection.
-    private(set) var outage: Outage?
+    private(set) var downtime: Downtime?
     private var failureCount = 0
     /// When the first of these attempts failed.
     private var failingSince: ContinuousClock.Instant?
@@ -22,29 +22,29 @@ struct Reachability {
         let began = failingSince ?? now
         failingSince = began
         let delay = delay(after: began.duration(to: now), using: &generator)
-        outage = Outage(since: outage?.since ?? now, error: error, nextAttempt: now + delay)
+        downtime = Downtime(since: downtime?.since ?? now, error: error, nextAttempt: now + delay)
     }
 
     /// Notes that there is no connection yet, and that the attempt at one goes on.
     mutating func delayed(_ error: String, now: ContinuousClock.Instant) {
-        if outage == nil { outage = Outage(since: now, error: error, nextAttempt: now) }
+        if downtime == nil { downtime = Downtime(since: now, error: error, nextAttempt: now) }
     }
 
     /// Notes that a connection is open. The count of failures stays until ``proved()``.
     mutating func reached() {
-        outage = nil
+        downtime = nil
     }
 
     /// Notes that a connection has lasted.
     mutating func proved() {
         failureCount = 0
         failingSince = nil
-        outage = nil
+        downtime = nil
     }
 
     /// Returns the wait before the next attempt. It has full jitter until its ceiling is the cap. From then on it is as
     /// long as attempts have failed so far: a sixth of the cap at least, and never shorter than the cap once they have
-    /// failed for that long. So a long outage has at most one attempt a minute, because every attempt would prolong a
+    /// failed for that long. So a long downtime has at most one attempt a minute, because every attempt would prolong a
     /// ban. A shorter one is not followed by a wait that is much longer than it was.
     private func delay(
         after failing: Duration, using generator: inout some RandomNumberGenerator
@@ -58,8 +58,8 @@ struct Reachability {
 }
 
 /// Why and since when a gateway has no connection, although one is wanted.
-package struct Outage: Equatable, Sendable {
-    /// The beginning of the outage.
+package struct Downtime: Equatable, Sendable {
+    /// The beginning of the downtime.
     package let since: ContinuousClock.Instant
     /// How the last attempt failed, in one line for the operator.
     package let error: String

@@ -32,10 +32,10 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     /// When a connection that is closed now last served a push, and last had an answer, by the clock of the streams.
     private var servedByClosed: UInt64 = 0
     private var answeredByClosed: UInt64 = 0
-    /// Since when nothing was answered when that was last reported, by the same clock; 0 for never.
+    /// The last reported silence: since when nothing was answered, by the same clock; 0 if none was reported.
     private var silentSince: UInt64 = 0
-    /// When the last pushes had no answer that were never lost before, by the same clock: one more than may be at fault
-    /// themselves.
+    /// When the last pushes that were never lost before went unanswered, by the same clock: one more than may be at
+    /// fault themselves.
     private var firstLosses: [UInt64] = []
     /// The first stream of a new connection; a test starts near the last possible one.
     private let firstStreamID: UInt32
@@ -79,8 +79,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         let pool = ConnectionPool<HTTP2PushConnection>(settings, share: share, loop: loop)
         self.pool = pool
         tls = try ClientTLS(
-            to: endpoint.host, shelf: pool.share.budget.shelf, trusting: endpoint.authorities, identity: identity,
-            applicationProtocol: "h2")
+            to: endpoint.host, sessionLimit: pool.share.budget.sessionLimit, trusting: endpoint.authorities,
+            identity: identity, applicationProtocol: "h2")
         authorization = Authorization(authority: endpoint.authority, token: token)
         self.token = token
     }
@@ -145,7 +145,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
 
     var servesOthers: Bool {
         let latest = lastServed
-        return latest > 0 && firstLosses.count { $0 > latest } <= settings.maximumRefusalsInARow
+        return latest > 0 && firstLosses.count { $0 > latest } <= settings.toleratedFailures
     }
 
     /// When a push was last served, by the clock of the streams.
@@ -155,7 +155,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
 
     func noteFirstLoss() {
         firstLosses.append(loop.nowNanoseconds)
-        if firstLosses.count > settings.maximumRefusalsInARow + 1 { firstLosses.removeFirst() }
+        if firstLosses.count > settings.toleratedFailures + 1 { firstLosses.removeFirst() }
     }
 
     func noteClosing(served: UInt64, answered: UInt64) {
@@ -179,13 +179,13 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         (pool.open + pool.draining).reduce(answeredByClosed) { max($0, $1.lastAnswer) }
     }
 
-    /// Whether more pushes have no answer that were never lost before than may be at fault themselves: those in flight,
-    /// and those that were given up since the last one was served.
+    /// Whether the pushes without an answer that were never lost before are more than may be at fault themselves: those
+    /// in flight, and those that were given up since the last one was served.
     private var areManyUnanswered: Bool {
         let latest = lastServed
         let lost = firstLosses.count { $0 > latest }
         let waiting = (pool.open + pool.draining).reduce(0) { $0 + $1.inFlightCounts.first }
-        return lost + waiting > settings.maximumRefusalsInARow
+        return lost + waiting > settings.toleratedFailures
     }
 
     func streamsLeftOpen(_ detail: String) { handler?.streamsLeftOpen(detail, by: self) }

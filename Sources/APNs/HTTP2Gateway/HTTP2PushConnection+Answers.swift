@@ -49,7 +49,7 @@ extension HTTP2PushConnection: HTTP2Handler {
     /// others serve.
     private func noteTrouble(_ refusal: Refusal) {
         switch refusal.reason.row.action {
-        case .retry where refusal.status >= 500 || refusal.reason == .otherPassing && refusal.status != 429:
+        case .retry where refusal.status >= 500 || refusal.reason == .otherTransient && refusal.status != 429:
             noteTrouble()
         case .reject, .deactivate, .suspect: noteServed()
         // These refusals are not about the server.
@@ -83,6 +83,8 @@ extension HTTP2PushConnection: HTTP2Handler {
         switch ending {
         case .aboveGoAway:
             if stream.id < firstAboveGoAway?.id ?? .max { firstAboveGoAway = stream }
+            // It had this to do until now, so its end is not that of an idle connection.
+            requestedAt = loop.nowNanoseconds
             settle(stream, as: .untouched)
         case .reset(.refusedStream):
             noteRefusal(of: stream)
@@ -147,7 +149,7 @@ extension HTTP2PushConnection: HTTP2Handler {
         // Where others are answered, one push that is refused for its own sake must not end connections.
         guard !isRepeated || !hasAnswered else { return }
         refusalsInARow += 1
-        guard refusalsInARow >= settings.maximumRefusalsInARow else { return }
+        guard refusalsInARow >= settings.toleratedFailures else { return }
         let words = "\(self.stream.peer) refused requests \(refusalsInARow) times in a row (REFUSED_STREAM)"
         noteSpoiling(isRepeated: isRepeated, otherwise: .failed(words))
     }
@@ -177,13 +179,15 @@ extension HTTP2PushConnection: HTTP2Handler {
         if [.pause, .renewToken, .keepToken, .reconnectOnce].contains(reason.row.action) {
             news.refusedCredential = (reason, ending)
         }
-        let isInOrder = code == .noError && body.reason == nil && news.refusedCredential == nil
+        // Apple gives a reason where nginx gives none.
+        let isInOrder =
+            code == .noError && [nil, "Shutdown"].contains(body.reason) && news.refusedCredential == nil
         // nginx sends this after a certain number of requests, before it has answered them. It will answer them. With
         // the highest identifier, a server only announces another GOAWAY, and accepts requests that are on their way
         // (RFC 9113 §6.8).
         let isFirstStep = lastStreamID == FrameHeader.maximumStreamID
-        if isInOrder, isFirstStep ? isBusy : lastStreamID > 0 { hasTakenRequests = true }
-        if isInOrder, hasAnswered || hasTakenRequests {
+        if isInOrder, isFirstStep ? isBusy : lastStreamID > 0 { hasAdmittedRequests = true }
+        if isInOrder, hasAnswered || hasAdmittedRequests {
             var answers = answerCount
             // The first step promises no answers, but a server that has answered some continues to.
             if hasAnswered || !isFirstStep {

@@ -27,7 +27,7 @@ extension HTTP2PushConnection {
         leaveWhenOthersServe()
         askForLife()
         closeWhenIdle()
-        if company.forgetAwaited(after: settings.checkInterval * 2, now: loop.nowNanoseconds) {
+        if isolation.forgetAwaited(after: settings.checkInterval * 2, now: loop.nowNanoseconds) {
             gateway.capacityChanged()
         }
         // A stream that was settled early frees its slot without a further answer.
@@ -65,7 +65,7 @@ extension HTTP2PushConnection {
         // say nothing new while it takes others.
         if firstResetsInARow == 0, gateway.servesOthers {
             drain(.spoilt(served: servedCount, isRepeated: true))
-        } else if firstResetsInARow <= settings.maximumRefusalsInARow {
+        } else if firstResetsInARow <= settings.toleratedFailures {
             drain(ending(isRepeated: lastReset.isRepeated, otherwise: .failed(reason)))
         } else {
             drain(.failed(reason))

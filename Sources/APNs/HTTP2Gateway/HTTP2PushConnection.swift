@@ -16,8 +16,8 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<HTTP2PushConnection> {
     /// Whether any connection has served a push within ``GatewaySettings/stableTime``.
     var hasServedLately: Bool { get }
 
-    /// Whether any connection has served a push since the last ones that had no answer and were never lost before, but
-    /// for a few.
+    /// Whether a connection has served a push, and since then only a few pushes went unanswered that had never been
+    /// lost before.
     var servesOthers: Bool { get }
 
     /// A connection that closes last served a push, and last had an answer, at these times by the clock of the streams.
@@ -66,8 +66,8 @@ final class HTTP2PushConnection: PooledConnection {
 
     /// The `:path` of a push to one device, before its token.
     private static let devicePath = Array("/3/device/".utf8)
-    /// The number of pushes beside which one goes that was never lost: APNs allows so many streams.
-    private static let fullCompany = 1000
+    /// How many pushes may be in flight if none of them was lost before: as many as APNs allows streams.
+    private static let fullLimit = 1000
     /// Output of this size (four full TLS records) is sent before the end of the turn.
     private static let flushBytes = 64 * 1024
 
@@ -83,7 +83,7 @@ final class HTTP2PushConnection: PooledConnection {
     /// machine must not be closed from within its own calls.
     struct News {
         var ending: ConnectionEnding?
-        /// An answer to a push that ends the connection: whether the push was not taken before either, and how the
+        /// An answer to a push that ends the connection: whether the push was not accepted before either, and how the
         /// connection ends if it is not the push's fault.
         var spoiling: (isRepeated: Bool, otherwise: ConnectionEnding)?
         var refusedCredential: (reason: Reason, detail: String)?
@@ -99,32 +99,37 @@ final class HTTP2PushConnection: PooledConnection {
     var settledEarly: [UInt32: UInt64] = [:]
     var lastRefusal: (status: Int, body: [UInt8], refusal: Refusal)?
     var answerCount = 0
-    var hasTakenRequests = false
+    var hasAdmittedRequests = false
     /// The oldest request that GOAWAY says the server has not acted on.
     var firstAboveGoAway: StreamReference?
     /// Whether the server has allowed no request yet, or none for a while (MAX_CONCURRENT_STREAMS 0).
     var isShutOut = true
-    /// When the last answer came, by the clock of the streams, and the highest stream that was answered.
+    /// When the last answer came, by the clock of the streams.
     var lastAnswer: UInt64 = 0
+    /// The highest stream that was answered.
     var highestAnswered: UInt32 = 0
-    /// When a stream was last refused, by the same clock, and how many refusals came without an answer in between.
+    /// When a stream was last refused, by the clock of the streams.
     var lastRefusalOfStream: UInt64 = 0
+    /// How many streams were refused without an answer in between.
     var refusalsInARow = 0
-    /// When a push was last served, by the same clock, and how many were; how many pushes the server has refused since
-    /// because it is in trouble (5xx), and when it refused the first of them.
+    /// When a push was last served, by the clock of the streams.
     var lastServed: UInt64 = 0
+    /// How many pushes were served.
     var servedCount = 0
+    /// How many pushes the server has refused since it last served one, because it is in trouble (5xx).
     var troublesInARow = 0
+    /// When the server refused the first of these pushes.
     var troubledSince: UInt64 = 0
-    /// How many requests were reset without an answer in between; how many of their pushes were not sent before; and
-    /// the last reset, in words for the operator.
+    /// How many requests were reset without an answer in between.
     var resetsInARow = 0
+    /// How many of the requests that were reset had pushes that were not sent before.
     var firstResetsInARow = 0
+    /// The last reset, in words for the operator, and whether its push was sent before.
     var lastReset = (words: "", isRepeated: false)
-    /// The streams of the pushes in flight that were sent before and not taken. Usually empty.
+    /// The streams of the pushes in flight that were sent before and not accepted. Usually empty.
     private var repeated: Set<UInt32> = []
-    /// What the pushes in flight that were lost before leave room for.
-    var company = Company()
+    /// Keeps the pushes in flight that were lost before apart from others.
+    var isolation = LossIsolation()
 
     // Clocks; see +Health.
     var clock: Transport.Timer?
@@ -132,7 +137,7 @@ final class HTTP2PushConnection: PooledConnection {
     var lastReceived: ContinuousClock.Instant
     /// When a request was last sent, in nanoseconds of the loop. This is a plain number, because the size of an instant
     /// is known only at run time.
-    private var requestedAt: UInt64
+    var requestedAt: UInt64
     /// When a request was sent after ``GatewaySettings/quietTime`` without one, by the same clock; 0 if the requests in
     /// flight did not begin so.
     private var wokenAt: UInt64 = 0
@@ -188,22 +193,22 @@ final class HTTP2PushConnection: PooledConnection {
     /// How many requests it takes now.
     var freeSlots: Int {
         guard phase == .open, !isSetAside, unsentByteCount < settings.maximumUnsentBytes else { return 0 }
-        guard !company.isUnlimited else { return http.availableStreamCount }
-        return min(http.availableStreamCount, company.room(beside: inFlightCount, full: Self.fullCompany))
+        guard !isolation.isUnlimited else { return http.availableStreamCount }
+        return min(http.availableStreamCount, isolation.room(beside: inFlightCount, full: Self.fullLimit))
     }
 
     var isShortForNow: Bool {
-        !company.isUnlimited && .nanoseconds(loop.nowNanoseconds &- company.limitedSince) < settings.firstAnswerTime
+        !isolation.isUnlimited && .nanoseconds(loop.nowNanoseconds &- isolation.limitedSince) < settings.firstAnswerTime
     }
 
     /// Whether it takes a push that was lost this often before.
     func takes(pushLost losses: Int) -> Bool {
-        guard freeSlots > 0, losses >= company.awaited.losses else { return false }
-        return losses == 0 || inFlightCount < Company.limit(ofPushLost: losses, full: Self.fullCompany)
+        guard freeSlots > 0, losses >= isolation.awaited.losses else { return false }
+        return losses == 0 || inFlightCount < LossIsolation.limit(ofPushLost: losses, full: Self.fullLimit)
     }
 
     /// Takes no pushes with fewer losses until one that was lost this often has been sent here, or does not come.
-    func keepFree(forPushLost losses: Int) { company.await(pushLost: losses, now: loop.nowNanoseconds) }
+    func keepFree(forPushLost losses: Int) { isolation.await(pushLost: losses, now: loop.nowNanoseconds) }
 
     /// A push whose result is known is not in flight, even if the server has not ended its stream.
     var inFlightCount: Int { http.openStreamCount - settledEarly.count }
@@ -221,7 +226,7 @@ final class HTTP2PushConnection: PooledConnection {
     ) {
         let (id, now) = (apnsID.halves, loop.nowNanoseconds)
         if !isBusy { wokenAt = now &- requestedAt >= quietTime ? now : 0 }
-        if losses > 0 { company.add(http.nextStream, lost: losses, full: Self.fullCompany, now: now) }
+        if losses > 0 { isolation.add(http.nextStream, lost: losses, full: Self.fullLimit, now: now) }
         if losses > 0 || wasRefused { repeated.insert(http.nextStream) }
         if push.isBroadcast {
             let path = push.broadcastPath
@@ -267,19 +272,20 @@ final class HTTP2PushConnection: PooledConnection {
         http.consumeOutput(taken)
     }
 
-    /// Whether the push on this stream was sent before, and not taken.
+    /// Whether the push on this stream was sent before, and not accepted.
     func isRepeated(_ stream: StreamReference) -> Bool { !repeated.isEmpty && repeated.contains(stream.id) }
 
     /// Forgets what is known of a push in flight that has its result.
     func forget(_ stream: StreamReference) {
-        if company.limit < .max { company.remove(stream.id) }
+        if isolation.limit < .max { isolation.remove(stream.id) }
         if !repeated.isEmpty { repeated.remove(stream.id) }
     }
 
     // MARK: Ending
 
     /// How the connection ends because of an answer to one push. If the server takes others, the push is to blame. They
-    /// are those that this connection has served or, if the push was not taken before either, those that another has.
+    /// are those that this connection has served or, if the push was not accepted before either, those that another
+    /// has.
     /// - Parameter otherwise: how it ends if nothing shows that.
     func ending(isRepeated: Bool, otherwise: ConnectionEnding) -> ConnectionEnding {
         lastServed > 0 || isRepeated && gateway.hasServedLately

@@ -15,7 +15,9 @@ final class BinarySession: Session {
     private let topicNumber: Int
     private var parser = BinaryNotification.Parser()
     private var count = 0
-    private var lastAccepted: UInt32 = 0
+    /// The identifier of the last notification that was accepted: 0 before the first, nil with command 0, which has
+    /// none.
+    private var lastAccepted: UInt32? = 0
     /// The error packet that is due. While there is one, notifications are ignored.
     private var farewell: Farewell?
     private var isClosed = false
@@ -86,7 +88,7 @@ final class BinarySession: Session {
     }
 
     private func accept(_ notification: BinaryNotification, _ id: RequestID) {
-        lastAccepted = notification.identifier ?? 0
+        lastAccepted = notification.identifier
         note(Answered(id: id, payload: PayloadDigest(of: notification.payload ?? []), reply: Decider.acceptance))
     }
 
@@ -99,7 +101,8 @@ final class BinarySession: Session {
     private func refuse(_ notification: BinaryNotification, _ id: RequestID, _ reply: Int, code: UInt8) -> Bool {
         // A shutdown names the last notification that was accepted.
         let refused = Answered(id: id, payload: PayloadDigest(of: notification.payload ?? []), reply: reply)
-        finish(code, code == 10 ? lastAccepted : notification.identifier, refused: refused)
+        let named = code == 10 && notification.identifier != nil ? lastAccepted : notification.identifier
+        finish(code, named, refused: refused)
         return false
     }
 

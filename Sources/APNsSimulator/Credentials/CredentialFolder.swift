@@ -56,15 +56,16 @@ struct CredentialFolder {
     }
 
     /// Returns the certificate and key in a file. Issues and writes a new one if the file is missing, or if the
-    /// certificate is valid for less than `minimumValidity`.
+    /// certificate cannot be used any more.
     func identity(
-        _ name: String, minimumValidity: TimeInterval = 0, issue: () throws(CryptographyError) -> TLSIdentity
+        _ name: String, isUsable: (Certificate) -> Bool = { $0.notAfter > .now },
+        issue: () throws(CryptographyError) -> TLSIdentity
     ) throws(SimulatorError) -> TLSIdentity {
         let pem = try read(name)
         do throws(CryptographyError) {
             if let pem {
                 let identity = try TLSIdentity(pem: pem)
-                if identity.certificate.notAfter > Date(timeIntervalSinceNow: minimumValidity) { return identity }
+                if isUsable(identity.certificate) { return identity }
             }
         } catch {
             throw .credential(path: path(of: name), error)

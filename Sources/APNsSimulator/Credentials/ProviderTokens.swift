@@ -35,7 +35,8 @@ final class ProviderTokens {
     /// The minimum time between two new tokens of one key; Apple's is 20 minutes.
     let updateIntervalSeconds: Int
     private var verdicts: [[UInt8]: Verdict] = [:]
-    private var lastUpdates: [String: Int] = [:]
+    /// The last token that each key was used with, and when it came first.
+    private var lastUpdates: [String: (token: [UInt8], at: Int)] = [:]
     private var seen: Set<[UInt8]> = []
 
     init(keys: [SigningKey], updateInterval: Duration) {
@@ -76,11 +77,11 @@ final class ProviderTokens {
         else { return Verdict(refusal: .invalidProviderToken) }
         var verdict = Verdict(issuedAt: Int(claims.iat), teamID: claims.iss, keyID: key.keyID)
         guard refusalByAge(of: verdict, now: now) == nil else { return verdict }
-        if let last = lastUpdates[key.keyID], now - last < updateIntervalSeconds {
+        if let last = lastUpdates[key.keyID], last.token != token, now - last.at < updateIntervalSeconds {
             verdict.refusal = .tooManyProviderTokenUpdates
             verdict.isLasting = false
         } else {
-            lastUpdates[key.keyID] = now
+            lastUpdates[key.keyID] = (token, lastUpdates[key.keyID].flatMap { $0.token == token ? $0.at : nil } ?? now)
         }
         return verdict
     }

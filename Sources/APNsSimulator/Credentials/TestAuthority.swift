@@ -29,16 +29,18 @@ package struct TestAuthority: Sendable {
 
     /// The server's certificate is replaced when it is valid for less than this.
     private static let minimumValidity: TimeInterval = 86_400
-    private static let hosts = ["localhost", "127.0.0.1", "::1"]
+    private static let localNames = ["localhost", "127.0.0.1", "::1"]
 
     /// Opens a folder. Makes the folder and its files if they are missing.
-    package init(folder: String) throws(SimulatorError) {
+    /// - Parameter serverNames: host names and addresses that clients use beside this machine's own. The server's
+    ///   certificate is replaced if it lacks one of them.
+    package init(folder: String, serverNames: [String] = []) throws(SimulatorError) {
         let files = CredentialFolder(path: folder)
         try files.make()
         self.folder = folder
         let authority = try Self.authority(in: files)
         self.authority = authority
-        server = try Self.server(in: files, authority)
+        server = try Self.server(in: files, authority, names: Self.localNames + serverNames)
         signingKey = try Self.signingKey(in: files)
     }
 
@@ -116,11 +118,14 @@ package struct TestAuthority: Sendable {
     }
 
     private static func server(
-        in files: CredentialFolder, _ authority: CertificateAuthority
+        in files: CredentialFolder, _ authority: CertificateAuthority, names: [String]
     ) throws(SimulatorError) -> TLSIdentity {
-        try files.identity("server.pem", minimumValidity: minimumValidity) { () throws(CryptographyError) in
-            try authority.issueServer(names: hosts)
-        }
+        try files.identity(
+            "server.pem",
+            isUsable: { server in
+                server.notAfter > Date(timeIntervalSinceNow: minimumValidity) && names.allSatisfy(server.isIssued(to:))
+            },
+            issue: { () throws(CryptographyError) in try authority.issueServer(names: names) })
     }
 
     private static func signingKey(in files: CredentialFolder) throws(SimulatorError) -> PrivateKey {

@@ -17,7 +17,7 @@ final class PushSession: Session, DelayedAnswering {
     private var requestCount = 0
     private var patience = ErrorPatience()
     /// Transient refusals that have been written and not yet sent, with the output position after each.
-    private var passing: [(position: UInt64, id: RequestID)] = []
+    private var unsentRefusals: [(position: UInt64, id: RequestID)] = []
     private var idText: [UInt8] = []
 
     /// Whether the session accepts no more requests. It closes the connection after the last answer.
@@ -38,16 +38,10 @@ final class PushSession: Session, DelayedAnswering {
         var settings = configuration.settings
         settings.maximumConcurrentStreams =
             credential.mustShowToken ? configuration.streamLimitBeforeToken : configuration.streamLimit
-        http = HTTP2Connection(role: .server, settings: settings, limits: Self.limits, names: .ofPushes)
-    }
-
-    /// Thousands of requests of 4 KB may arrive. With a larger window, credit is given back in steps of half a
-    /// megabyte.
-    private static let limits: ConnectionLimits = {
         var limits = ConnectionLimits()
-        limits.connectionWindowSize = 1024 * 1024
-        return limits
-    }()
+        limits.connectionWindowSize = configuration.connectionWindowSize
+        http = HTTP2Connection(role: .server, settings: settings, limits: limits, names: .ofPushes)
+    }
 
     func begin() {
         simulation.dueAnswers.add(self)
@@ -144,7 +138,7 @@ final class PushSession: Session, DelayedAnswering {
         simulation.recorder?.answered(
             request.id, status: reply.status, reason: reply.reason, payload: request.payload, connection: number,
             now: simulation.clock.now)
-        if !reply.isFinal { passing.append((http.writtenPosition, request.id)) }
+        if !reply.isFinal { unsentRefusals.append((http.writtenPosition, request.id)) }
         applyErrorRules(after: reply)
     }
 
@@ -248,8 +242,8 @@ final class PushSession: Session, DelayedAnswering {
 
     private func end() {
         isClosed = true
-        settlePassing()
-        for (_, id) in passing { simulation.tally.takeBack(id) }
+        forgetSentRefusals()
+        for (_, id) in unsentRefusals { simulation.tally.takeBack(id) }
         for slot in requests.indices where requests[slot].streamID != 0 { abandon(slot) }
         simulation.dueAnswers.remove(self)
         simulation.remove(self)
@@ -265,7 +259,7 @@ final class PushSession: Session, DelayedAnswering {
             // every answer that a client got.
             simulation.recorder?.flush()
             http.consumeOutput(http.withOutput { stream.write($0) })
-            settlePassing()
+            forgetSentRefusals()
         }
         updateReading()
         let isDone = isLeaving && http.openStreamCount == 0 || http.failure != nil
@@ -273,10 +267,10 @@ final class PushSession: Session, DelayedAnswering {
     }
 
     /// Forgets the transient refusals that have been sent.
-    private func settlePassing() {
-        guard !passing.isEmpty else { return }
+    private func forgetSentRefusals() {
+        guard !unsentRefusals.isEmpty else { return }
         let sent = http.sentPosition
-        passing.removeFirst(passing.firstIndex { $0.position > sent } ?? passing.count)
+        unsentRefusals.removeFirst(unsentRefusals.firstIndex { $0.position > sent } ?? unsentRefusals.count)
     }
 
     private func updateReading() {

@@ -115,8 +115,9 @@ struct RequestHead {
         if let credentialRefusal { return credentialRefusal }
         if let refusal = path?.refusal ?? firstRefusal { return refusal }
         if let refusal = credential.check(topic: topic, simulation.topics, pushType: pushType) { return refusal }
-        // A background push must have priority 5 (Apple: "Pushing background updates to your App").
-        if pushType == .background, let priority, priority != 5 { return .badPriority }
+        // A background push must have priority 5 (Apple: "Pushing background updates to your App"). Without a priority,
+        // a push has 10.
+        if pushType == .background, priority ?? 10 != 5 { return .badPriority }
         return nil
     }
 }

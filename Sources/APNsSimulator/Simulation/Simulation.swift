@@ -6,7 +6,7 @@ final class Simulation {
     private static let flushInterval = Duration.milliseconds(200)
 
     let loop: EventLoop
-    let configuration: SimulatorConfiguration
+    private(set) var configuration: SimulatorConfiguration
     let clock = SimulationClock()
     let decider = Decider()
     let dueAnswers: DueAnswers
@@ -33,6 +33,9 @@ final class Simulation {
         tally = Tally(expectedRequestCount: configuration.expectedRequestCount)
         decider.use(configuration.rules, topics: topics)
     }
+
+    /// Accepts tokens for these bundle IDs over new connections; nil: for any.
+    func use(bundleIDs: [String]?) { configuration.bundleIDs = bundleIDs }
 
     // MARK: Sessions
 

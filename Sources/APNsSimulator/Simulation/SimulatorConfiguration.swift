@@ -3,8 +3,11 @@ package import QueueCore
 
 /// The configuration of a simulator.
 package struct SimulatorConfiguration: Sendable {
-    /// The address to listen on; 127.0.0.1 is reachable only from this machine.
+    /// The address to listen on, or a name of it; 127.0.0.1 is reachable only from this machine.
     package var host = "127.0.0.1"
+    /// Host names and addresses that clients use beside `host`, `localhost` and the machine's name. The server's
+    /// certificate has them all.
+    package var serverNames: [String] = []
     /// The port for pushes; 0 lets the system choose one.
     package var port: UInt16 = 0
     /// The port for channel management; 0 lets the system choose one, nil: none.
@@ -40,6 +43,9 @@ package struct SimulatorConfiguration: Sendable {
     /// The SETTINGS of each connection, apart from the limit of streams: for testing a client with small windows or
     /// without a header table.
     package var settings = Settings()
+    /// How many bytes of bodies a client may send on a connection before more credit; from 65,535 on, which HTTP/2
+    /// begins with. Thousands of requests of 4 KB may arrive, so credit is given back in steps of half of this.
+    package var connectionWindowSize = 1024 * 1024
     /// The name of the event loop's thread.
     package var loopName = "apns-simulator"
 

@@ -1,3 +1,5 @@
+import Cryptography
+import FoundationEssentials
 import Transport
 
 /// A local APNs. It receives pushes over TLS and HTTP/2, checks them against Apple's rules, answers by its ``Rules``,
@@ -25,7 +27,10 @@ package struct Simulator: Sendable {
 
     /// Makes the missing files of the folder, and listens.
     package static func start(_ configuration: SimulatorConfiguration) async throws(SimulatorError) -> Simulator {
-        let authority = try TestAuthority(folder: configuration.folder)
+        let authority = try TestAuthority(
+            folder: configuration.folder,
+            serverNames: [configuration.host, ProcessInfo.processInfo.hostName].filter(\.isServerName)
+                + configuration.serverNames)
         let engine = try SimulatorActor(configuration, keys: [authority.verificationKey] + configuration.signingKeys)
         do {
             let ports = try await engine.listen(authority)
@@ -44,6 +49,10 @@ package struct Simulator: Sendable {
 
     /// Applies other rules from the next request on.
     package func use(_ rules: Rules) async { await engine.use(rules) }
+
+    /// Accepts tokens for these bundle IDs over new connections; nil: for any. An open connection keeps its own, as at
+    /// Apple.
+    package func use(bundleIDs: [String]?) async { await engine.use(bundleIDs: bundleIDs) }
 
     /// Sends GOAWAY on all connections; new ones are accepted.
     package func sendGoAway(gracefully: Bool = true) async { await engine.sendGoAway(gracefully: gracefully) }

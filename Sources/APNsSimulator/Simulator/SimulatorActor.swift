@@ -80,6 +80,8 @@ actor SimulatorActor {
 
     func snapshot() -> Snapshot { simulation.snapshot() }
 
+    func use(bundleIDs: [String]?) { simulation.use(bundleIDs: bundleIDs) }
+
     func use(_ rules: Rules) { simulation.decider.use(rules, topics: simulation.topics) }
 
     func sendGoAway(gracefully: Bool) {

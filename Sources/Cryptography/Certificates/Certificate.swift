@@ -53,6 +53,12 @@ package import FoundationEssentials
         unsafe X509_check_purpose(pointer, X509_PURPOSE_SSL_CLIENT, 0) == 1
     }
 
+    /// Whether a client that connects to this host name or IP address finds it in the certificate (RFC 6125).
+    package func isIssued(to host: String) -> Bool {
+        unsafe host.isIPAddress
+            ? X509_check_ip_asc(pointer, host, 0) == 1 : X509_check_host(pointer, host, 0, 0, nil) == 1
+    }
+
     /// Returns all certificates of a PEM text, in order, and skips the text between them. Throws if there is none.
     package static func all(inPEM pem: [UInt8]) throws(CryptographyError) -> [Certificate] {
         let memory = try MemoryBIO(pem)

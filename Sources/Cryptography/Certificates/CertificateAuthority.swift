@@ -70,6 +70,17 @@ package struct CertificateAuthority: Sendable {
 }
 
 extension String {
+    /// Whether a server's certificate can have the text as a name: an IP address, or a host name in ASCII.
+    package var isServerName: Bool {
+        isIPAddress
+            || !isEmpty && utf8.count <= 253 && !hasPrefix("-") && !hasPrefix(".")
+                && utf8.allSatisfy { byte in
+                    UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20
+                        || UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte
+                        || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
+                }
+    }
+
     /// Whether the text is an IPv4 or IPv6 address, not a host name.
     package var isIPAddress: Bool {
         let octets = unsafe a2i_IPADDRESS(self)

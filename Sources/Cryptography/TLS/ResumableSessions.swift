@@ -25,26 +25,26 @@ package final class ResumableSessions {
     static let maximumAge = 24 * 3600
 
     let host: String
-    private let shelf: SessionShelf
+    private let sharedLimit: TLSSessionLimit
     private let clock: () -> Int
     /// The sessions, newest last.
     private var sessions: [Entry] = []
 
-    /// A session that the shelf keeps alive.
+    /// A session that the shared limit keeps alive.
     private struct Entry {
-        weak var session: KeptSession?
+        weak var session: SerializedSession?
     }
 
     /// - Parameters:
     ///   - host: the same as for ``TLSSession``.
-    ///   - shelf: keeps the sessions; other objects may use it as well.
+    ///   - sharedLimit: keeps the sessions; other objects may share it.
     ///   - clock: seconds since 1970.
     package init(
-        with host: String, on shelf: SessionShelf = SessionShelf(limit: ResumableSessions.limit),
+        with host: String, within sharedLimit: TLSSessionLimit = TLSSessionLimit(ResumableSessions.limit),
         clock: @escaping () -> Int = { time(nil) }
     ) {
         self.host = host
-        self.shelf = shelf
+        self.sharedLimit = sharedLimit
         self.clock = clock
     }
 
@@ -61,7 +61,7 @@ package final class ResumableSessions {
             defer { session.wipe() }
             if now < session.end, unsafe session.offer(by: pointer) { return session.end }
         }
-        // If the shelf has dropped a session, it has dropped the older ones as well.
+        // If the shared limit has dropped a session, it has dropped the older ones as well.
         sessions = []
         return nil
     }
@@ -70,11 +70,11 @@ package final class ResumableSessions {
     /// - Parameter end: until when the verification is valid, if the connection itself was resumed and has the
     ///   certificates of an earlier one.
     func keep(_ session: OpaquePointer, of pointer: OpaquePointer, until end: Int?) {
-        guard let end = unsafe end ?? self.end(of: pointer), let session = unsafe KeptSession(session, until: end)
+        guard let end = unsafe end ?? self.end(of: pointer), let session = unsafe SerializedSession(session, until: end)
         else { return }
         if sessions.count == Self.limit { sessions.removeFirst().session?.wipe() }
         sessions.append(Entry(session: session))
-        shelf.put(session)
+        sharedLimit.put(session)
     }
 
     /// Drops all sessions kept so far.

@@ -16,7 +16,7 @@ import COpenSSL
     init(_ sessions: ResumableSessions?) { self.sessions = sessions }
 
     /// Notes that the handshake succeeded.
-    func tookPlace(_ pointer: OpaquePointer) {
+    func handshakeSucceeded(_ pointer: OpaquePointer) {
         guard let end = unsafe endIfResumed(pointer) else { return }
         // In TLS 1.2, OpenSSL does not call `madeSession` for a resumed handshake, even if the server has renewed the
         // session.

@@ -74,7 +74,7 @@ package enum TLSProgress: Equatable, Sendable {
         ERR_clear_error()
         let result = unsafe SSL_do_handshake(pointer)
         if result == 1 {
-            unsafe note.tookPlace(pointer)
+            unsafe note.handshakeSucceeded(pointer)
             return .done(0)
         }
         let progress = try progress(of: result)
@@ -163,12 +163,14 @@ package enum TLSProgress: Equatable, Sendable {
             let result = unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(pointer), host)
             try OpenSSLErrors.check(result, "X509_VERIFY_PARAM_set1_ip_asc")
         } else {
-            try OpenSSLErrors.check(unsafe SSL_set1_host(pointer, host), "SSL_set1_host")
+            // A dot at the end is for the resolver: no certificate has it, and it is not allowed here (RFC 6066 §3).
+            let name = host.hasSuffix(".") ? String(host.dropLast()) : host
+            try OpenSSLErrors.check(unsafe SSL_set1_host(pointer, name), "SSL_set1_host")
             // The common name is not a host name (RFC 9525 §2), and a wildcard stands for a whole label (§6.3). By
             // default, OpenSSL accepts a common name, and a wildcard for a part of a label: X509_check_host(3).
             unsafe SSL_set_hostflags(
                 pointer, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
-            let result = unsafe pushq_SSL_set_tlsext_host_name(pointer, host)
+            let result = unsafe pushq_SSL_set_tlsext_host_name(pointer, name)
             try OpenSSLErrors.check(CInt(result), "SSL_set_tlsext_host_name")
         }
     }

@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 
 /// The authorities whose certificates a client accepts, and the only owner of their `X509_STORE`.
 ///
@@ -30,8 +31,10 @@ import COpenSSL
     package init(adding authorities: [Certificate]) throws(CryptographyError) {
         let system = try Self.system()
         unsafe pointer = try OpenSSLErrors.unwrap(X509_STORE_new(), "X509_STORE_new")
-        // If the system keeps its authorities as single files, OpenSSL looks them up when they are needed.
-        unsafe X509_STORE_load_path(pointer, X509_get_default_cert_dir())
+        // If the system keeps its authorities as single files, OpenSSL looks them up when they are needed, in the
+        // folder that its environment names.
+        let folder = unsafe getenv(X509_get_default_cert_dir_env()).map { unsafe String(cString: $0) }
+        unsafe X509_STORE_load_path(pointer, folder ?? Self.systemPlaces.folder)
         // The certificates are shared, not copied.
         let objects = unsafe X509_STORE_get0_objects(system.pointer)
         for index in unsafe 0..<pushq_X509_OBJECT_count(objects) {

@@ -5,7 +5,7 @@ package struct WebAddress: Equatable, Sendable {
     /// A name, or an IP address without brackets.
     package let host: String
     package let port: UInt16
-    /// The URL as it was written.
+    /// The URL as it was written, but with its scheme in lower case.
     package let text: String
     /// The path and the query; it begins with a slash.
     package let target: String
@@ -21,7 +21,7 @@ package struct WebAddress: Equatable, Sendable {
         guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { throw .characters }
         guard let end = text.firstRange(of: "://"), ["https", "http"].contains(text[..<end.lowerBound].lowercased())
         else { throw .scheme }
-        self.text = text
+        self.text = text[..<end.lowerBound].lowercased() + text[end.lowerBound...]
         isSecure = text[..<end.lowerBound].lowercased() == "https"
         let rest = text[end.upperBound...]
         let authority = rest.prefix { !"/?#".contains($0) }

@@ -5,7 +5,7 @@ import Transport
 /// A PostgreSQL server for one program: the demo, a developer's stack, the tests.
 ///
 /// Its data is in a temporary folder with a short path. It listens on a socket in that folder and never on TCP. It ends
-/// with the program that started it, however that program ends (``Minder``). If the program is root, the server runs as
+/// with the program that started it, however that program ends (``Reaper``). If the program is root, the server runs as
 /// user `postgres`.
 package final class PrivatePostgres: Sendable {
     /// How the server ends (the signals of `pg_ctl stop`).
@@ -27,31 +27,31 @@ package final class PrivatePostgres: Sendable {
     private let user: ServerUser
     private let folder: ServerFolder
     private let settings: ServerSettings
-    private let minder: Minder
+    private let reaper: Reaper
     /// The process that was started, and the ID of the server's main process. They differ if `runuser` or `su` is in
     /// between.
     private let server = Locked<(child: ChildProcess, processID: Int32)?>(nil)
 
     private init(
-        binaries: ServerBinaries, settings: ServerSettings, minder: Minder, in parent: String?
+        binaries: ServerBinaries, settings: ServerSettings, reaper: Reaper, in parent: String?
     ) throws(LocalStackError) {
         self.binaries = binaries
         self.settings = settings
-        self.minder = minder
+        self.reaper = reaper
         user = try ServerUser.forThisProcess()
         folder = try ServerFolder(ownedBy: user, in: parent)
-        minder.mind(folder: folder.path)
+        reaper.register(folder: folder.path)
     }
 
     /// Makes a cluster and starts its server, which takes about a second. Returns when the server answers.
     /// - Parameters:
-    ///   - minder: ends the server when this program is gone.
+    ///   - reaper: ends the server when this program is gone.
     ///   - parent: the folder in which its folder is made; nil: the system's temporary folder.
     package static func start(
-        _ settings: ServerSettings = ServerSettings(), minder: Minder, in parent: String? = nil
+        _ settings: ServerSettings = ServerSettings(), reaper: Reaper, in parent: String? = nil
     ) async throws(LocalStackError) -> PrivatePostgres {
         let binaries = try await ServerBinaries.find()
-        let postgres = try PrivatePostgres(binaries: binaries, settings: settings, minder: minder, in: parent)
+        let postgres = try PrivatePostgres(binaries: binaries, settings: settings, reaper: reaper, in: parent)
         try await postgres.makeCluster()
         try await postgres.start()
         return postgres
@@ -59,16 +59,16 @@ package final class PrivatePostgres: Sendable {
 
     /// Copies a running server and starts the copy as its hot standby, which follows it by streaming replication.
     package static func startStandby(
-        of primary: PrivatePostgres, minder: Minder
+        of primary: PrivatePostgres, reaper: Reaper
     ) async throws(LocalStackError) -> PrivatePostgres {
         let standby = try PrivatePostgres(
-            binaries: primary.binaries, settings: primary.settings, minder: minder, in: nil)
+            binaries: primary.binaries, settings: primary.settings, reaper: reaper, in: nil)
         let arguments = [
             "-h", primary.folder.path, "-p", "5432", "-U", superuser, "-D", standby.folder.data,
             "--write-recovery-conf",
             "--checkpoint=fast", "--no-sync",
         ]
-        try await standby.command(primary.binaries.path(of: "pg_basebackup"), arguments).run(mindedBy: minder)
+        try await standby.command(primary.binaries.path(of: "pg_basebackup"), arguments).run(registeredWith: reaper)
         try await standby.start()
         return standby
     }
@@ -77,10 +77,10 @@ package final class PrivatePostgres: Sendable {
     /// answers; it may then still read its write-ahead log from an archive.
     /// - Parameter fill: gets the server before its start, for its ``shell(_:_:)``.
     package static func restore(
-        _ settings: ServerSettings = ServerSettings(), minder: Minder, _ fill: (PrivatePostgres) async throws -> Void
+        _ settings: ServerSettings = ServerSettings(), reaper: Reaper, _ fill: (PrivatePostgres) async throws -> Void
     ) async throws -> PrivatePostgres {
         let binaries = try await ServerBinaries.find()
-        let postgres = try PrivatePostgres(binaries: binaries, settings: settings, minder: minder, in: nil)
+        let postgres = try PrivatePostgres(binaries: binaries, settings: settings, reaper: reaper, in: nil)
         try await fill(postgres)
         try await postgres.start()
         return postgres
@@ -90,7 +90,7 @@ package final class PrivatePostgres: Sendable {
     /// cancel a query that waits for the end of recovery.
     package func promote() async throws(LocalStackError) {
         try await command(binaries.path(of: "pg_ctl"), ["promote", "-D", folder.data, "-t", "60"])
-            .run(mindedBy: minder)
+            .run(registeredWith: reaper)
     }
 
     /// Returns the connection string for `--database-url` and libpq, in the key=value form.
@@ -222,21 +222,27 @@ package final class PrivatePostgres: Sendable {
             // After a crash of the machine the cluster is made anew, so initdb need not sync its files.
             "--no-sync",
         ]
-        try await user.command(binaries.path(of: "initdb"), arguments, in: folder.path).run(mindedBy: minder)
+        try await user.command(binaries.path(of: "initdb"), arguments, in: folder.path).run(registeredWith: reaper)
+        // Then the superuser's sessions act for all tenants without a `set role`, which in a cluster with code of
+        // tenants would be unsafe (docs/security.md). The server program itself runs this, since psql may be missing.
+        let script =
+            "echo 'alter role \(Self.superuser) set role = \(Self.superuser)' | \"$1\" --single -F -D \"$2\" postgres"
+        let alone = ["-euc", script, "sh", binaries.path(of: "postgres"), folder.data]
+        try await user.command("/bin/sh", alone, in: folder.path).run(registeredWith: reaper)
     }
 
-    /// Waits until the server is ready; it writes its state into the last line of `postmaster.pid`. The minder minds
-    /// the server as soon as the file has its ID.
+    /// Waits until the server is ready; it writes its state into the last line of `postmaster.pid`. Registers the
+    /// server with the reaper as soon as the file has its ID.
     private func waitUntilReady(_ child: ChildProcess) async throws(LocalStackError) -> Int32 {
         let deadline = ContinuousClock.now + Self.patience
-        var isMinded = false
+        var isRegistered = false
         while child.exit == nil, ContinuousClock.now < deadline {
             let text = (try? String(contentsOfFile: "\(folder.data)/postmaster.pid", encoding: .utf8)) ?? ""
             let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
             // After a crash, the file may still have the ID of the previous server.
             if let processID = lines.first.flatMap({ Int32($0) }), Self.isServer(processID, of: child) {
-                if !isMinded { minder.mind(processID: processID, endingWith: SIGQUIT) }
-                isMinded = true
+                if !isRegistered { reaper.register(processID: processID, endingWith: SIGQUIT) }
+                isRegistered = true
                 // A standby that accepts queries never becomes ready for writes.
                 if lines.count > 7, lines[7].hasPrefix("ready") || lines[7].hasPrefix("standby") { return processID }
             }

@@ -3,7 +3,7 @@ import Transport
 
 /// A process that this one has started.
 ///
-/// It has its own process group, so Ctrl-C does not reach it. This process decides how it ends, and a ``Minder`` ends
+/// It has its own process group, so Ctrl-C does not reach it. This process decides how it ends, and a ``Reaper`` ends
 /// it if this process has died. A thread waits for its end.
 package final class ChildProcess: Sendable {
     private struct State {
@@ -18,7 +18,7 @@ package final class ChildProcess: Sendable {
     /// Starts `command`.
     package init(_ command: ProcessCommand) throws(LocalStackError) {
         processID = try command.spawn()
-        SystemThread.start { [self] in reap() }
+        SystemThread.start { [self] in collectExit() }
     }
 
     /// How it ended, nil while it runs.
@@ -69,9 +69,9 @@ package final class ChildProcess: Sendable {
         if case .some(let exit) = answer { continuation.resume(returning: exit) }
     }
 
-    /// Waits for the end and then reaps the process under the lock. So the number stays taken until `signal` cannot use
-    /// it any more.
-    private func reap() {
+    /// Waits for the end, and then collects the exit under the lock. So the number stays taken until `signal` cannot
+    /// use it any more.
+    private func collectExit() {
         var info = unsafe siginfo_t()
         while unsafe waitid(P_PID, id_t(processID), &info, WEXITED | WNOWAIT) != 0, errno == EINTR {}
         let (exit, waiters) = state.withLock { state in

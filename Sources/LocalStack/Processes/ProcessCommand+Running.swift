@@ -2,16 +2,16 @@ import Transport
 
 extension ProcessCommand {
     /// Runs the command to its end and returns its output.
-    /// - Parameter minder: ends the command if this program ends first.
+    /// - Parameter reaper: ends the command if this program ends first.
     /// - Throws: ``LocalStackError/commandFailed(command:exit:output:)`` unless it exits with 0.
     @discardableResult
-    package func run(mindedBy minder: Minder? = nil) async throws(LocalStackError) -> String {
+    package func run(registeredWith reaper: Reaper? = nil) async throws(LocalStackError) -> String {
         let channel = try Channel()
         var command = self
         command.output = .descriptor(channel.writing.descriptor)
         command.errors = command.output
         let child = try ChildProcess(command)
-        minder?.mind(processID: child.processID)
+        reaper?.register(processID: child.processID)
         channel.writing.close()
         let bytes = await withCheckedContinuation { continuation in
             SystemThread.start {

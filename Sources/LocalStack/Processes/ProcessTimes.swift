@@ -3,7 +3,7 @@ import Glibc
 
 /// The times of a process from /proc/PID/stat (proc(5)).
 package struct ProcessTimes: Sendable {
-    /// Whether the process has ended, and its parent has not reaped it.
+    /// Whether the process has ended, and its parent has not waited for it.
     package let isZombie: Bool
     /// The ID of its parent.
     package let parentID: Int32
@@ -38,7 +38,8 @@ package struct ProcessTimes: Sendable {
         ProcessTimes(of: processID).map { !$0.isZombie } ?? false
     }
 
-    /// Returns the times of all children of a process, including those that it has not reaped yet.
+    /// Returns the times of all children of a process, including those that have ended and that it has not waited for
+    /// yet.
     static func children(of processID: Int32) -> [(processID: Int32, times: ProcessTimes)] {
         let numbers = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).compactMap { Int32($0) }
         return numbers.compactMap { number in

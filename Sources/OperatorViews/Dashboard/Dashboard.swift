@@ -26,7 +26,7 @@ package final class Dashboard {
 
     private struct Order {
         let carryOut: () async -> Void
-        let refuse: (DashboardAccess.Refusal) -> Void
+        let refuse: (DashboardError) -> Void
     }
 
     /// - Parameters:
@@ -71,10 +71,10 @@ package final class Dashboard {
         do {
             try access.checkOrigin(of: request.head)
             try route(request, reply)
-        } catch let refusal as DashboardAccess.Refusal {
-            reply(Response(refusal))
+        } catch let error as DashboardError {
+            reply(Response(error))
         } catch {
-            reply(Response(DashboardAccess.Refusal(status: 500, text: "\(error)")))
+            reply(Response(DashboardError(status: 500, text: "\(error)")))
         }
     }
 
@@ -101,7 +101,7 @@ package final class Dashboard {
             loop.startTask { [self] in reply(await ask(path, parsed)) }
         case ("GET", _):
             guard let file = DashboardFiles.response(for: path) else {
-                throw DashboardAccess.Refusal(status: 404, text: "there is nothing at \(path)")
+                throw DashboardError(status: 404, text: "there is nothing at \(path)")
             }
             reply(file)
         default:
@@ -113,7 +113,7 @@ package final class Dashboard {
 
     private func requireRight(
         _ right: DashboardAccess.Right, of request: Request
-    ) throws(DashboardAccess.Refusal) -> DashboardAccess.Session {
+    ) throws(DashboardError) -> DashboardAccess.Session {
         guard let session = access.session(of: request.head, now: .now) else {
             throw .init(status: 401, text: "sign in with a token of the dashboard")
         }
@@ -145,17 +145,17 @@ package final class Dashboard {
         case .answer(let response): reply(response)
         case .wait: break
         case .refuse:
-            reply(Response(DashboardAccess.Refusal(status: 503, text: "too many requests at once; try again")))
-        case .ask:
+            reply(Response(DashboardError(status: 503, text: "too many requests at once; try again")))
+        case .ask(let number):
             loop.startTask { [self] in
                 let response: Response
-                do throws(DashboardAccess.Refusal) {
+                do throws(DashboardError) {
                     let parsed = try DashboardRequest(request)
                     response = await ask(path, parsed)
                 } catch {
                     response = Response(error)
                 }
-                for waiter in answers.finish(question, with: response, now: loop.now) { waiter(response) }
+                for waiter in answers.finish(question, number, with: response, now: loop.now) { waiter(response) }
             }
         }
     }
@@ -179,7 +179,7 @@ package final class Dashboard {
                     store.terms = StatementTerms(program: program)
                     return Response(["done": .string(try await DashboardOrders.carryOut(request, store))])
                 }
-                answers.forgetKnown()
+                answers.forgetAll()
                 reply(response)
             },
             refuse: { reply(Response($0)) })
@@ -209,18 +209,18 @@ package final class Dashboard {
     ) async -> Response {
         do {
             return try await body(store.current(within: .seconds(5)))
-        } catch let refusal as DashboardAccess.Refusal {
-            return Response(refusal)
+        } catch let error as DashboardError {
+            return Response(error)
         } catch PostgresError.server(let error) where DatabaseOptions.ownRefusals.contains(error.state) {
             return Response(
-                DashboardAccess.Refusal(status: 409, text: error.message + (error.hint.map { "; \($0)" } ?? "")))
+                DashboardError(status: 409, text: error.message + (error.hint.map { "; \($0)" } ?? "")))
         } catch let error as PostgresError where error.isNotAllowed {
             return Response(
-                DashboardAccess.Refusal(status: 403, text: "the login \(login) may not do this in the database"))
-        } catch let error as PostgresError where !error.isPassing {
-            return Response(DashboardAccess.Refusal(status: 409, text: "\(error)"))
+                DashboardError(status: 403, text: "the login \(login) may not do this in the database"))
+        } catch let error as PostgresError where !error.isTransient {
+            return Response(DashboardError(status: 409, text: "\(error)"))
         } catch {
-            return Response(DashboardAccess.Refusal(status: 503, text: "\(error)"))
+            return Response(DashboardError(status: 503, text: "\(error)"))
         }
     }
 }
@@ -234,8 +234,8 @@ extension Response {
             fields: fields.compactMap { name, value in value.map { .init(name: name, value: $0) } })
     }
 
-    fileprivate init(_ refusal: DashboardAccess.Refusal) {
-        self.init(["error": .string(refusal.text)], status: refusal.status)
+    fileprivate init(_ error: DashboardError) {
+        self.init(["error": .string(error.text)], status: error.status)
     }
 
     /// The same response with fields that forbid a browser to do anything but show the page.

@@ -21,13 +21,6 @@ package struct DashboardAccess: Sendable {
         private var rank: Int { self == .none ? 0 : self == .read ? 1 : 2 }
     }
 
-    /// Why a request is refused.
-    package struct Refusal: Error, Equatable, Sendable {
-        package let status: Int
-        /// What is wrong and what to do, in one sentence.
-        package let text: String
-    }
-
     /// The session of an operator who has signed in.
     package struct Session: Equatable, Sendable {
         package let right: Right
@@ -64,28 +57,28 @@ package struct DashboardAccess: Sendable {
     // MARK: Where a request comes from
 
     /// Throws unless the request is for a host of the page, and comes from the page or from no page at all.
-    package func checkOrigin(of head: RequestHead) throws(Refusal) {
+    package func checkOrigin(of head: RequestHead) throws(DashboardError) {
         guard let host = head.values(of: "host").first, hosts.contains(Self.name(of: host)) else {
-            throw Refusal(
+            throw DashboardError(
                 status: 421, text: "the page is not served for this host; add the name with --allow-host")
         }
         let isPage = ["GET", "HEAD"].contains(head.method) && !head.path.hasPrefix("/api/")
         guard !isPage else { return }
         if let site = head.values(of: "sec-fetch-site").first {
             guard site == "same-origin" || site == "none" && head.method == "GET" else {
-                throw Refusal(status: 403, text: "the request comes from another page")
+                throw DashboardError(status: 403, text: "the request comes from another page")
             }
         } else if let origin = head.values(of: "origin").first {
             let own = ["http://", "https://"].map { $0 + host.lowercased() }
             guard own.contains(origin.lowercased()) else {
-                throw Refusal(status: 403, text: "the request comes from another page")
+                throw DashboardError(status: 403, text: "the request comes from another page")
             }
         } else if head.method != "GET", head.method != "HEAD", Self.cookie(of: head) != nil {
             // Every browser that supports such cookies sends one of the two fields.
-            throw Refusal(status: 403, text: "the request does not say which page it comes from")
+            throw DashboardError(status: 403, text: "the request does not say which page it comes from")
         }
         guard head.method != "POST" || Self.isJSON(head) else {
-            throw Refusal(status: 415, text: "the body of a request must be application/json")
+            throw DashboardError(status: 415, text: "the body of a request must be application/json")
         }
     }
 
@@ -121,12 +114,12 @@ package struct DashboardAccess: Sendable {
     ) throws -> (session: Session, cookie: String) {
         mistakes.removeAll { $0 < now - 60 }
         guard mistakes.count < Self.maximumMistakes else {
-            throw Refusal(status: 429, text: "too many wrong tokens; wait a minute")
+            throw DashboardError(status: 429, text: "too many wrong tokens; wait a minute")
         }
         let right = right(of: token)
         guard right != .none else {
             mistakes.append(now)
-            throw Refusal(
+            throw DashboardError(
                 status: 401, text: "wrong token; use one that was printed when the dashboard was started")
         }
         let secret = try SecureRandom.bytes(32).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()

@@ -24,12 +24,7 @@ enum DashboardOrders {
             let (queue, name) = (try request.theQueue(), try request.theKey())
             return "started campaign \(try await store.runSchedule(name, ofQueue: queue))"
         case "campaign-retry-failed":
-            let (queue, key) = (try request.theQueue(), try request.theKey())
-            let count = try await store.retryFailed(ofCampaign: key, inQueue: queue)
-            let campaign = try await store.campaign(key, ofQueue: queue)
-            let roots = count > 0 ? [campaign?.id] : []
-            return "\(NumberText.counted(count, "failed recipient")) of campaign \(key) will be sent to again"
-                + (try await heldUp(roots, queue, store))
+            return try await retryCampaign(try request.theKey(), of: try request.theQueue(), store)
         case "job-retry":
             let (queue, job) = (try request.theQueue(), try request.theJob())
             let root = try await store.root(ofFailedJob: job, inQueue: queue)
@@ -52,11 +47,32 @@ enum DashboardOrders {
     private static let maximumJobs = 1000
 
     private static func retryJobs(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> String {
-        let (queue, filter) = (try request.theQueue(), try request.theFilter())
+        let filter = try request.theFilter()
         guard filter.campaign != nil || filter.reason != nil || filter.since != nil || filter.until != nil else {
             throw DashboardRequest.bad("select jobs by campaign, reason or time")
         }
-        let sum = try await store.retryFailedJobs(ofQueue: queue, filter, most: maximumJobs)
+        return try await retryJobs(of: try request.theQueue(), filter, store)
+    }
+
+    private static func retryCampaign(
+        _ key: String, of queue: QueueName, _ store: PostgresConnection
+    ) async throws -> String {
+        var filter = JobFilter()
+        filter.campaign = key
+        guard try await store.failedJobs(ofQueue: queue, filter, limit: 1).isEmpty else {
+            return try await retryJobs(of: queue, filter, store)
+        }
+        // Says why there is nothing to send again, unless a job has failed meanwhile.
+        let count = try await store.retryFailed(ofCampaign: key, inQueue: queue)
+        return count == 0
+            ? "campaign \(key) has no failed recipients"
+            : "\(NumberText.counted(count, "failed recipient")) of campaign \(key) will be sent to again"
+    }
+
+    private static func retryJobs(
+        of queue: QueueName, _ filter: JobFilter, _ store: PostgresConnection
+    ) async throws -> String {
+        let sum = try await store.retryFailedJobs(ofQueue: queue, filter, atMost: maximumJobs)
         var said = [
             "\(NumberText.counted(sum.sentAgain, "failed recipient")) of "
                 + "\(NumberText.counted(sum.jobs - sum.refused, "job")) will be sent to again"
@@ -75,7 +91,7 @@ enum DashboardOrders {
         let (queue, key) = (try request.theQueue(), try request.theKey())
         guard try await store.order(order, campaign: key, ofQueue: queue) else {
             let hasEnded = try await store.campaign(key, ofQueue: queue)?.isFinished == true
-            throw DashboardAccess.Refusal(
+            throw DashboardError(
                 status: 409, text: "campaign \(key) \(hasEnded ? "has ended" : "is not in a state that allows this")")
         }
         return "\(done) campaign \(key)"
@@ -85,7 +101,7 @@ enum DashboardOrders {
         let (queue, name) = (try request.theQueue(), try request.theKey())
         let isPause = request.action == "schedule-pause"
         guard try await store.order(isPause ? .pause : .resume, schedule: name, ofQueue: queue) else {
-            throw DashboardAccess.Refusal(
+            throw DashboardError(
                 status: 409, text: "schedule \(name) is \(isPause ? "already paused" : "not paused")")
         }
         return "\(isPause ? "paused" : "resumed") schedule \(name)"

@@ -25,7 +25,9 @@ enum DashboardQuestions {
         case "/api/overview":
             let figures = try await store.topFigures(
                 of: request.tenant, matching: request.matching, withWorkers: isOperator)
-            return .object(TopColumns.listings(figures, in: TopState()).map { ($0.name, $0.json) })
+            return .object(
+                TopColumns.listings(figures, in: TopState()).map { ($0.name, $0.json) }
+                    + [("queues_found", .integer(figures.loads.found))])
         case "/api/campaigns":
             let found = try await store.campaigns(ofQueue: try request.optionalQueue(), limit: maximumRows)
             return Listing("campaigns", found, columns: CampaignColumns.all).json
@@ -47,7 +49,7 @@ enum DashboardQuestions {
             return Listing("entries", entries, columns: AuditColumns.all).json
         case "/api/devices": return try await devices(request, store)
         case "/api/trace": return try await trace(request, store)
-        default: throw DashboardAccess.Refusal(status: 404, text: "there is nothing at \(path)")
+        default: throw DashboardError(status: 404, text: "there is nothing at \(path)")
         }
     }
 
@@ -55,13 +57,14 @@ enum DashboardQuestions {
         _ key: String, of queue: QueueName, _ store: PostgresConnection
     ) async throws -> JSON {
         guard let campaign = try await store.campaign(key, ofQueue: queue) else {
-            throw DashboardAccess.Refusal(status: 404, text: "there is no campaign “\(key)” in queue \(queue)")
+            throw DashboardError(status: 404, text: "there is no campaign “\(key)” in queue \(queue)")
         }
         let timeline = try await store.timeline(ofRoot: campaign.id, inQueue: queue)
         let standstill = campaign.isFinished ? nil : try await store.standstill(ofRoot: campaign.id, inQueue: queue)
         let members = CampaignColumns.all.map { ($0.name, $0.cell(campaign).json) }
         return .object(
             members + [
+                ("fanned_out_at", Cell.time(campaign.fannedOutAt).json),
                 ("local_time", campaign.localTime.map { .string($0) } ?? .null),
                 ("next_wave_at", Cell.time(campaign.nextWaveAt).json), ("left_out", Cell.count(campaign.leftOut).json),
                 ("stands_because", standstill.map { .string("\($0)") } ?? .null),

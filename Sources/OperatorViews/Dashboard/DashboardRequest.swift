@@ -22,7 +22,7 @@ package struct DashboardRequest: Decodable, Sendable {
     package var until: String?
 
     /// Reads the body of a POST, or the query of a GET.
-    package init(_ request: Request) throws(DashboardAccess.Refusal) {
+    package init(_ request: Request) throws(DashboardError) {
         if request.head.method == "POST" {
             do {
                 self = try JSONDecoder().decode(DashboardRequest.self, from: Data(request.body))
@@ -54,15 +54,15 @@ package struct DashboardRequest: Decodable, Sendable {
 
     // MARK: Its parts, or what is wrong with them
 
-    static func bad(_ text: String) -> DashboardAccess.Refusal { .init(status: 400, text: text) }
+    static func bad(_ text: String) -> DashboardError { .init(status: 400, text: text) }
 
     /// The queue. Throws if it is missing.
-    func theQueue() throws(DashboardAccess.Refusal) -> QueueName {
+    func theQueue() throws(DashboardError) -> QueueName {
         guard let queue = try optionalQueue() else { throw Self.bad("the queue is missing") }
         return queue
     }
 
-    func optionalQueue() throws(DashboardAccess.Refusal) -> QueueName? {
+    func optionalQueue() throws(DashboardError) -> QueueName? {
         guard let queue, !queue.isEmpty else { return nil }
         do throws(NameError) {
             return try QueueName(parsing: queue)
@@ -71,18 +71,20 @@ package struct DashboardRequest: Decodable, Sendable {
         }
     }
 
-    func theKey() throws(DashboardAccess.Refusal) -> String {
+    func theKey() throws(DashboardError) -> String {
         guard let key, !key.isEmpty else { throw Self.bad("the campaign's key is missing") }
         return key
     }
 
-    func theJob() throws(DashboardAccess.Refusal) -> Int64 {
-        guard let job, let id = Int64(job) else { throw Self.bad("the job's number is missing or wrong") }
+    func theJob() throws(DashboardError) -> Int64 {
+        guard let job, let id = Int64(job), id > 0, id < .max else {
+            throw Self.bad("the job's number is missing or wrong")
+        }
         return id
     }
 
     /// The filter for failed jobs.
-    func theFilter() throws(DashboardAccess.Refusal) -> JobFilter {
+    func theFilter() throws(DashboardError) -> JobFilter {
         var filter = JobFilter()
         filter.campaign = campaign.flatMap { $0.isEmpty ? nil : $0 }
         if let reason, !reason.isEmpty {
@@ -99,7 +101,7 @@ package struct DashboardRequest: Decodable, Sendable {
         return filter
     }
 
-    private static func time(_ text: String?) throws(DashboardAccess.Refusal) -> Date? {
+    private static func time(_ text: String?) throws(DashboardError) -> Date? {
         guard let text, !text.isEmpty else { return nil }
         do throws(InvalidValue) {
             return try Moment.parse(text).date
@@ -114,7 +116,7 @@ package struct DashboardRequest: Decodable, Sendable {
         case user(String)
     }
 
-    func theSubject() throws(DashboardAccess.Refusal) -> Subject {
+    func theSubject() throws(DashboardError) -> Subject {
         if let device, !device.isEmpty {
             guard let token = try? DeviceToken(hex: device) else {
                 throw Self.bad("a device token is written in hexadecimal digits")

@@ -8,8 +8,8 @@ package struct SharedAnswers<Waiter> {
     package enum Step {
         /// Answer with this.
         case answer(Response)
-        /// Ask the database, then pass the answer to ``finish(_:with:now:)``.
-        case ask
+        /// Ask the database, then pass the answer and this number to ``finish(_:_:with:now:)``.
+        case ask(Int)
         /// The question is being asked already; the waiter gets the same answer.
         case wait
         /// Too many questions are under way.
@@ -17,7 +17,7 @@ package struct SharedAnswers<Waiter> {
     }
 
     private enum State {
-        case asking([Waiter])
+        case asking(Int)
         case known(Response, until: ContinuousClock.Instant)
     }
 
@@ -27,6 +27,9 @@ package struct SharedAnswers<Waiter> {
     private static var maximum: Int { 64 }
 
     private var states: [String: State] = [:]
+    /// Who waits for each question that is being asked, by its number. Some were asked before the last change.
+    private var waiters: [Int: [Waiter]] = [:]
+    private var lastNumber = 0
 
     package init() {}
 
@@ -34,30 +37,30 @@ package struct SharedAnswers<Waiter> {
     package mutating func begin(_ question: String, _ waiter: Waiter, now: ContinuousClock.Instant) -> Step {
         switch states[question] {
         case .known(let response, let until) where now < until: return .answer(response)
-        case .asking(let waiters):
-            states[question] = .asking(waiters + [waiter])
+        case .asking(let number):
+            waiters[number]?.append(waiter)
             return .wait
         case .known, nil: break
         }
         forgetOld(now)
-        guard states.count < Self.maximum else { return .refuse }
-        states[question] = .asking([waiter])
-        return .ask
+        guard max(states.count, waiters.count) < Self.maximum else { return .refuse }
+        lastNumber += 1
+        states[question] = .asking(lastNumber)
+        waiters[lastNumber] = [waiter]
+        return .ask(lastNumber)
     }
 
-    /// Keeps an answer, and returns the waiters for it.
+    /// Returns the waiters for an answer, and keeps it if nothing was changed since the question.
     package mutating func finish(
-        _ question: String, with response: Response, now: ContinuousClock.Instant
+        _ question: String, _ number: Int, with response: Response, now: ContinuousClock.Instant
     ) -> [Waiter] {
-        guard case .asking(let waiters) = states[question] else { return [] }
-        states[question] = .known(response, until: now + Self.lifetime)
-        return waiters
+        if case .asking(number) = states[question] { states[question] = .known(response, until: now + Self.lifetime) }
+        return waiters.removeValue(forKey: number) ?? []
     }
 
-    /// Forgets all answers, because something was changed.
-    package mutating func forgetKnown() {
-        states = states.filter { if case .asking = $0.value { true } else { false } }
-    }
+    /// Forgets all answers, also those that are still to come, because something was changed. Who waits gets the answer
+    /// to the old question.
+    package mutating func forgetAll() { states = [:] }
 
     private mutating func forgetOld(_ now: ContinuousClock.Instant) {
         states = states.filter { if case .known(_, let until) = $0.value { now < until } else { true } }

@@ -35,7 +35,7 @@ struct Connecting {
                     hosts[place], until: part(of: deadline, for: hosts.count - tried))
                 return unsafe (session, notices, place)
             } catch {
-                guard error.isPassing else { throw error }
+                guard error.isTransient else { throw error }
                 failures.append(error)
             }
         }
@@ -52,7 +52,7 @@ struct Connecting {
                 return try await unsafe attempt(
                     host, at: address, until: part(of: deadline, for: addresses.count - tried))
             } catch {
-                guard error.isPassing else { throw error }
+                guard error.isTransient else { throw error }
                 failure = error
             }
         }

@@ -172,7 +172,8 @@ package struct DatabaseAddress: Hashable, Sendable {
         told["application_name"] = applicationName
         told["passfile"] = passfile
         return told.sorted { $0.key < $1.key }.map { name, value in
-            "\(name)='\(value.replacing("\\", with: "\\\\").replacing("'", with: "\\'"))'"
+            let escaped = value.replacing(scalar: "\\", with: "\\\\").replacing(scalar: "'", with: "\\'")
+            return "\(name)='\(escaped)'"
         }.joined(separator: " ")
     }
 

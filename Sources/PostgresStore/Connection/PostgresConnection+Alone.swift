@@ -136,9 +136,9 @@ extension PostgresConnection {
 
     /// Gives the connection to the task that has waited longest, if no call is in flight.
     func handOver() {
-        guard let session = unsafe session, !isTaken, inFlight.isEmpty, !takers.isEmpty else { return }
+        guard let session = unsafe session, !isInExclusiveUse, inFlight.isEmpty, !takers.isEmpty else { return }
         let taker = takers.removeFirst()
-        isTaken = true
+        isInExclusiveUse = true
         loop.unwatch(descriptor)
         let code = unsafe PQexitPipelineMode(session)
         precondition(code == 1, "libpq is still at something although every call was answered")
@@ -147,7 +147,7 @@ extension PostgresConnection {
 
     /// Returns to the pipeline, so that the next task gets its turn.
     func giveBack() {
-        isTaken = false
+        isInExclusiveUse = false
         guard let session = unsafe session else { return }
         guard unsafe PQenterPipelineMode(session) == 1 else {
             // The session is in the middle of something: the next calls would get its answers.

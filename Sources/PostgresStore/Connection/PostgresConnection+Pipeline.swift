@@ -13,11 +13,22 @@ extension PostgresConnection {
     package func execute(
         _ statement: Statement, _ parameters: Parameters = [:], within limit: Duration? = nil
     ) async throws(PostgresError) -> Rows {
-        let values = statement.values(of: parameters)
-        let answer = await withCheckedContinuation { continuation in
-            submit(Call(statement, values, limit: limit ?? statementLimit, continuation))
+        let answer = await answer(to: statement, parameters, within: limit)
+        if case .failure(.throttled) = answer, let terms, !isInTransaction {
+            return try await waitingForCalls(atMost: terms.callPatience) { () async throws(PostgresError) in
+                try await self.answer(to: statement, parameters, within: limit).get()
+            }
         }
         return try answer.get()
+    }
+
+    private func answer(
+        to statement: Statement, _ parameters: Parameters, within limit: Duration?
+    ) async -> Result<Rows, PostgresError> {
+        let values = statement.values(of: parameters)
+        return await withCheckedContinuation { continuation in
+            submit(Call(statement, values, limit: limit ?? statementLimit, continuation))
+        }
     }
 
     private func submit(_ call: Call) {
@@ -39,10 +50,10 @@ extension PostgresConnection {
 
     private func pump() {
         isPumpPlanned = false
-        guard isOpen, !isTaken else { return }
+        guard isOpen, !isInExclusiveUse else { return }
         // A task that wants the connection to itself does not wait for statements that came later.
         guard takers.isEmpty else { return handOver() }
-        while isOpen, !waiting.isEmpty, inFlight.count < Self.mostInFlight { send(waiting.removeFirst()) }
+        while isOpen, !waiting.isEmpty, inFlight.count < Self.maximumInFlight { send(waiting.removeFirst()) }
         flush()
     }
 

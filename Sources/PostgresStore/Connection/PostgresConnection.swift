@@ -23,7 +23,7 @@ package import Transport
     package static let usualLimit = Duration.seconds(10)
     /// The maximum number of statements sent and not answered. Further statements wait here, where they are known not
     /// to be carried out.
-    static let mostInFlight = 64
+    static let maximumInFlight = 64
 
     /// What the server knows about a statement.
     enum Preparation {
@@ -65,7 +65,7 @@ package import Transport
     package var terms: StatementTerms?
 
     /// Whether a task has the connection to itself.
-    var isTaken = false
+    var isInExclusiveUse = false
     /// The tasks that wait to have the connection to themselves.
     var takers: [Taker] = []
     /// What the task that has the connection waits for.
@@ -180,7 +180,7 @@ package import Transport
         guard let ending = unsafe session else { return }
         unsafe session = nil
         takersWait?.cancel()
-        if !isTaken { loop.unwatch(descriptor) }
+        if !isInExclusiveUse { loop.unwatch(descriptor) }
         unsafe PQfinish(ending)
         Glibc.close(descriptor)
         let (sent, unsent, wanting) = (inFlight, waiting, takers)

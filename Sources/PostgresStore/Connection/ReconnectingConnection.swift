@@ -208,7 +208,7 @@ package final class ReconnectingConnection {
         nextHost += 1
         lastFailure = error
         nextAttempt = .now + backoff.delay(afterAttempt: failures, using: &generator)
-        if !error.isPassing { answerCallers(.failure(error)) }
+        if !error.isTransient { answerCallers(.failure(error)) }
         if isLost { onStillLost?(error) }
         if failures == 1 { onFirstFailure?(error) }
     }

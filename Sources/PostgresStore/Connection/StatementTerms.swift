@@ -12,6 +12,8 @@ package struct StatementTerms: Sendable {
     package var program: String?
     /// How long a statement may wait for one lock, if that is shorter than what its own limit gives.
     package var lockLimit: Duration?
+    /// How long a statement is repeated while the tenant has reached its limit of calls a second.
+    package var callPatience = Duration.seconds(20)
 
     package init(program: String? = nil) { self.program = program }
 
@@ -41,6 +43,9 @@ package struct StatementTerms: Sendable {
         union all
         -- While the server compiles a plan, which may take seconds, it does not look at its time limits.
         select set_config('jit', 'off', true)
+        union all
+        -- A login that acts for all tenants has to say so: `pushq.acts_for_all`.
+        select set_config('role', session_user, true) where current_setting('role') = 'none'
         union all
         -- A function in another schema, whose parameters match better, would replace one of PostgreSQL's.
         select set_config('search_path', 'pg_catalog', true)

@@ -7,6 +7,8 @@ package struct WritableServer: Sendable {
     package let host: Int
     /// Where the server is, as the address names it.
     package let place: String
+    /// The number that `initdb` gave its cluster.
+    package let cluster: Int64
     /// The timeline of the server's write-ahead log.
     package let timeline: Int32
     /// When the server was started. Two hosts may lead to one server.
@@ -39,28 +41,23 @@ extension DatabaseAddress {
                 let timeline = row.optionalInt4("timeline")
             else { continue }
             let server = WritableServer(
-                host: host, place: hosts[host].place, timeline: timeline, start: row.float8("start"))
+                host: host, place: hosts[host].place, cluster: row.int8("cluster"), timeline: timeline,
+                start: row.float8("start"))
             if !found.contains(where: { $0.start == server.start }) { found.append(server) }
         }
         return found
     }
 }
 
-extension PostgresConnection {
-    /// The timeline of a primary; nil at a standby. Any login may read it, also before the schema exists.
-    package func timelineOfServer() async throws(PostgresError) -> Int32? {
-        try await execute(.timelineOfServer).one().optionalInt4("timeline")
-    }
-}
-
 extension Statement {
     /// `pushq.current_timeline()` explains the expression.
-    fileprivate static let timelineOfServer = Statement(
+    static let timelineOfServer = Statement(
         "timeline_of_server",
         #"""
         select case when not pg_is_in_recovery()
                  then ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int end as timeline,
-               extract(epoch from pg_postmaster_start_time())::float8 as start
+               c.system_identifier as cluster, extract(epoch from pg_postmaster_start_time())::float8 as start
+        from pg_control_system() c
         """#)
 }
 

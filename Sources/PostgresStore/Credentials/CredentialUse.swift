@@ -15,7 +15,7 @@ extension Statement {
           set credential_id = f.credential_id,
               paused_at = case when paused_credential_version is null then paused_at end,
               paused_reason = case when paused_credential_version is null then paused_reason end,
-              paused_credential_version = null,
+              paused_credential_version = null, credential_refusals = 0,
               resumed_at = case when paused_credential_version is null then resumed_at else clock_timestamp() end
           from found f where q.id = f.queue_id
           returning q.id)

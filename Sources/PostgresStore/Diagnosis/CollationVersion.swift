@@ -8,7 +8,7 @@ extension HealthCheck {
                 .error, "database \(row.text("database"))",
                 "its indexes were made with version \(row.text("recorded")) of its collation, and the server has "
                     + "\(row.text("actual")): keys may be accepted twice, and users not be found",
-                .sql(row.text("remedy")))
+                .sql("reindex schema pushq;  -- while no worker runs and nobody sends", then: [row.text("refresh")]))
         }
     }
 }
@@ -19,9 +19,7 @@ extension Statement {
         "collation_version",
         #"""
         select d.datname::text as database, d.datcollversion as recorded, a.version as actual,
-               format(
-                 'reindex schema pushq;  -- while no worker runs and nobody sends%salter database %I refresh '
-                   || 'collation version;', chr(10), d.datname) as remedy
+               format('alter database %I refresh collation version;', d.datname) as refresh
         from pg_database d
         cross join lateral pg_database_collation_actual_version(d.oid) as a(version)
         where d.datname = current_database() and d.datcollversion <> a.version and to_regnamespace('pushq') is not null

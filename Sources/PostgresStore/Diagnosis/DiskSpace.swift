@@ -28,7 +28,7 @@ extension HealthCheck {
                 return [
                     server.unseen(
                         "this login may not read where the files are",
-                        .sql("grant pg_read_all_settings to \(server.login);"))
+                        .grant("grant pg_read_all_settings to \(server.login);"))
                 ]
             }
             guard let main = space(folder) else {
@@ -110,7 +110,8 @@ private struct Disk {
                 + (isShortForWAL ? ", and WAL may take \(Words.size(server.maximumWALBytes)) (max_wal_size)" : "")
                 + "; when it is full, the server stops",
             .advice(
-                "make it larger, remove what is not PostgreSQL's, or keep less with pushq-admin tenant set TENANT --history-days N"
+                "make it larger, remove what is not PostgreSQL's, or keep less with pushq-admin tenant set TENANT --history-days N "
+                    + "for every tenant"
             ))
     }
 }

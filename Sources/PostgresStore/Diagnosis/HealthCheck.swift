@@ -61,7 +61,7 @@ package struct HealthCheck: Sendable {
             locks(), readOnly, encoding, collation, settings, statistics, clock(), connections, transactions(),
             notifications(), disk(), walKept, archiving,
             standby,
-            schema, roles, workerLogins, tenantLogins, partitions, oldPartitions, deadRows(), duties(),
+            schema, roles, workerLogins, tenantLogins, partitions, oldPartitions, lockTable, deadRows(), duties(),
             workers, silentWorkers, versions(of: version), leases(), refusedEnds, apns,
             credentials, credentialScopes, secrets(keys), unusableCredentials, queuesWithoutCredential, restoredQueues,
             pausedQueues,

@@ -13,8 +13,11 @@ package struct HealthFinding: Equatable, Sendable {
     package enum Remedy: Equatable, Sendable {
         /// A command for a shell.
         case command(String)
-        /// A statement for `psql`, to be run by a superuser or the owner of the object.
-        case sql(String)
+        /// A statement for `psql`, to be run by a superuser or the owner of the object, and those that follow. Each is
+        /// run by itself: a name within one may contain line breaks.
+        case sql(String, then: [String] = [])
+        /// A statement for `psql` that gives rights to the login that looks.
+        case grant(String)
         /// Advice that no single command can carry out.
         case advice(String)
 
@@ -22,17 +25,23 @@ package struct HealthFinding: Equatable, Sendable {
         package var kind: String {
             switch self {
             case .command: "command"
-            case .sql: "sql"
+            case .sql, .grant: "sql"
             case .advice: "advice"
             }
         }
 
-        /// The command, statement or advice.
-        package var text: String {
+        /// The command, the statements or the advice.
+        package var steps: [String] {
             switch self {
-            case .command(let text), .sql(let text), .advice(let text): text
+            case .command(let text), .grant(let text), .advice(let text): [text]
+            case .sql(let first, let following): [first] + following
             }
         }
+
+        /// The steps, one on each line.
+        package var text: String { steps.joined(separator: "\n") }
+
+        package var isGrant: Bool { if case .grant = self { true } else { false } }
     }
 
     package let severity: Severity

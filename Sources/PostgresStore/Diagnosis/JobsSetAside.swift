@@ -19,6 +19,8 @@ extension Statement {
         #"""
         select n.name as queue, count(*) as jobs, min(s.problem) as problem
         from pushq.stuck_job s
+        -- Upkeep deletes the rows of jobs that have ended, within an hour.
+        join pushq.job j on j.queue_id = s.queue_id and j.id = s.job_id
         join pushq.queue_name n on n.queue_id = s.queue_id
         where s.set_aside_at is not null
         group by n.name

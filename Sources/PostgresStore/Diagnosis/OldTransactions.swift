@@ -27,11 +27,15 @@ extension Statement {
         #"""
         with old as (
           select 'session ' || pid as subject, extract(epoch from clock_timestamp() - xact_start)::float8 as seconds,
-                 \#(circumstancesOfSession) as circumstances,
+                 case backend_type when 'client backend' then \#(circumstancesOfSession) else query end
+                   as circumstances,
                  format('select pg_terminate_backend(%s);', pid) as remedy
           from pg_stat_activity
-          where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+          where datname = current_database() and pid <> pg_backend_pid()
             and xact_start < clock_timestamp() - $age::interval
+            -- A vacuum may take hours. An ANALYZE calls the functions of indexes, which may be a tenant's.
+            and (backend_type = 'client backend'
+              or backend_type = 'autovacuum worker' and pid in (select p.pid from pg_stat_progress_analyze p))
           union all
           select 'prepared ' || gid, extract(epoch from clock_timestamp() - prepared)::float8,
                  concat_ws(', ', owner, 'prepared for commit'), format('rollback prepared %L;', gid)

@@ -26,7 +26,9 @@ extension Statement {
         "orphaned_leases",
         #"""
         select count(*) as jobs, extract(epoch from clock_timestamp() - min(l.deadline))::float8 as seconds,
-               count(*) filter (where not exists (select from pushq.worker w where w.id = l.worker_id)) as orphans
+               count(*) filter (where not exists (
+                 -- The last worker of a fleet leaves its row behind if it is killed.
+                 select from pushq.worker w where w.id = l.worker_id and pushq.is_alive(w.seen_at))) as orphans
         from (
           select worker_id, deadline
           from pushq.lease

@@ -26,14 +26,16 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// The queues without a credential. For the first hundred, the statement looks for waiting jobs.
+    /// The queues without a credential. For the first hundred, the statement looks for waiting jobs, and for campaigns
+    /// that are due: they get no jobs before they can be sent.
     fileprivate static let queuesWithoutCredential = Statement(
         "queues_without_credential",
         #"""
         with bare as materialized (
           select n.queue_id, n.name, n.tenant, n.app, n.environment, q.tenant_id
           from pushq.queue q join pushq.queue_name n on n.queue_id = q.id
-          where q.credential_id is null)
+          where q.credential_id is null),
+        first as materialized (select queue_id from bare limit 100)
         select (select count(*) from bare) as queues,
                array(select name from bare order by name limit 3) as examples,
                coalesce((select tenant from bare order by name limit 1), '') as tenant,
@@ -42,7 +44,13 @@ extension Statement {
                 join pushq.credential c using (tenant_id)
                 where pushq.credential_fits(c, b.app, b.environment)) as fitting,
                exists (
-                 select from (select queue_id from bare limit 100) b
-                 cross join lateral (select from pushq.job j where j.queue_id = b.queue_id limit 1) j) as has_work
+                 select
+                 from first b
+                 cross join lateral (select from pushq.job j where j.queue_id = b.queue_id limit 1) j)
+               or exists (
+                 select
+                 from first b
+                 join pushq.fan_out f on f.queue_id = b.queue_id
+                 where not f.done and not f.paused and f.start_at <= now()) as has_work
         """#)
 }

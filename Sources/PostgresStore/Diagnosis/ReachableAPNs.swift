@@ -39,7 +39,7 @@ extension HealthFinding {
     fileprivate init(troubleIn row: Row, _ what: String, _ remedy: Remedy) {
         let (troubled, alive, queues) = (row.count("troubled"), row.count("alive"), row.count("queues"))
         self.init(
-            troubled == alive ? .error : .warning, "credential \(row.text("credential"))",
+            row.bool("are_all") ? .error : .warning, "credential \(row.text("credential"))",
             "\(troubled) of \(alive.counted("worker")) \(what), for \(queues.counted("queue")): "
                 + Words.names(row.textArray("examples"), of: troubled)
                 + (row.optionalText("reason").map { " (\($0))" } ?? ""), remedy)
@@ -60,27 +60,38 @@ extension Statement {
     fileprivate static let unusableCredentials = Statement(
         "unusable_credentials", trouble("cross join lateral unnest(a.unusable, a.faults) u(queue_id, reason)"))
 
-    /// What running workers report about queues, by credential.
+    /// What running workers report about queues, by credential. A worker has a row for each of its engines, which have
+    /// connections of their own. Only engines count that serve one of these queues.
     private static func trouble(_ ofQueues: String) -> String {
         #"""
         with alive as materialized (
-          select name, unreachable, in_outage, refusals, unusable, faults
+          select id, name, unreachable, in_outage, refusals, unusable, faults, \#(Statement.patternOfQueues) as pattern
           from pushq.worker
-          where pushq.is_alive(seen_at)),
+          where pushq.is_alive(seen_at) and not draining),
         troubled as (
-          select a.name as worker, n.tenant || '/' || coalesce(c.name, '-') as credential, q.id as queue, u.reason
+          select a.id as engine, a.name as worker, n.tenant || '/' || coalesce(c.name, '-') as credential,
+                 n.name as queue, u.reason
           from alive a
           \#(ofQueues)
           join pushq.queue q on q.id = u.queue_id
           join pushq.queue_name n on n.queue_id = q.id
-          left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id)
-        select credential, count(distinct worker) as troubled, count(distinct queue) as queues,
-               min(reason) as reason, (select count(*) from alive) as alive,
-               (array_agg(distinct worker order by worker))[1:3] as examples
-        from troubled
-        group by credential
-        order by troubled desc, credential
-        limit \#(HealthCheck.queryLimit)
+          left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id),
+        grouped as (
+          select credential, count(distinct engine) as engines, count(distinct worker) as workers,
+                 count(distinct queue) as queues, array_agg(distinct queue) as names, min(reason) as reason,
+                 (array_agg(distinct worker order by worker))[1:3] as examples
+          from troubled
+          group by credential
+          order by engines desc, credential
+          limit \#(HealthCheck.queryLimit))
+        select g.credential, g.workers as troubled, s.workers as alive, g.engines >= s.engines as are_all, g.queues,
+               g.reason, g.examples
+        from grouped g
+        cross join lateral (
+          select count(*) as engines, count(distinct a.name) as workers
+          from alive a
+          where exists (select from unnest(g.names) t(queue) where t.queue like a.pattern)) s
+        order by g.engines desc, g.credential
         """#
     }
 }

@@ -8,7 +8,7 @@ extension HealthCheck {
                     .note, "roles",
                     "\(row.text("login")) may not grant them to others, so that tenant grant and worker grant "
                         + "fail: \(row.text("role"))",
-                    .sql("grant \(row.text("role")) to \(row.text("login")) with admin option;"))
+                    .grant("grant \(row.text("role")) to \(row.text("login")) with admin option;"))
             }
             let role = row.text("role")
             return HealthFinding(

@@ -27,7 +27,7 @@ struct RowHolder {
             return .advice(
                 "end the long query on the standby, or set hot_standby_feedback = off there; then: \(vacuum)")
         }
-        return .sql("\(remedy)\n\(vacuum)")
+        return .sql(remedy, then: [vacuum])
     }
 }
 

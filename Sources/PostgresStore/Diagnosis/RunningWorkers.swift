@@ -26,6 +26,11 @@ extension HealthCheck {
 }
 
 extension Statement {
+    /// SQL: the names of the queues that a worker serves, for LIKE.
+    static let patternOfQueues = #"""
+        replace(replace(replace(replace(queues, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')
+        """#
+
     /// Work waits as a job; as a campaign that has no jobs until a worker fans it out; as a run of a schedule; or as a
     /// job whose worker is gone. The statement reads at most ten thousand of each: there may be millions of jobs, and
     /// none of them due.
@@ -33,8 +38,7 @@ extension Statement {
         "running_workers",
         #"""
         with alive as materialized (
-          select replace(
-                   replace(replace(replace(queues, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%') as pattern
+          select \#(patternOfQueues) as pattern
           from pushq.worker
           where pushq.is_alive(seen_at) and not draining),
         unserved as materialized (

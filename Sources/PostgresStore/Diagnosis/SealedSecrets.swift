@@ -18,7 +18,10 @@ extension HealthCheck {
                     .error, "master key \(count.name)",
                     "seals \(secrets.map { $0.0.counted($0.1) }.joined(separator: " and ")), and this program does not have it: its keys are "
                         + keys.names.map { "\($0)" }.joined(separator: ", "),
-                    .advice("give workers and pushq-admin this key, too: docs/security.md, Another master key"))
+                    .advice(
+                        "give workers and pushq-admin this key, too: docs/security.md, Another master key; if it is lost, "
+                            + "run pushq-admin credential replace for each of the credentials and pushq-admin webhook set "
+                            + "--new-secret for each of the webhooks: docs/security.md, If it is lost"))
             }
         }
     }

@@ -25,9 +25,9 @@ extension PostgresConnection {
             let (rule, place) = (rules[Int(row.int8("number")) - 1], SettingPlace(row))
             let next = (rule.name, row.optionalText("role"))
             let (remedy, top) = (place.remedy(for: rule), findings.last)
-            if let top, next == last, case (.sql(let first), .sql(let second)) = (top.remedy, remedy) {
+            if let top, next == last, case (.sql(let first, let following), .sql) = (top.remedy, remedy) {
                 findings[findings.count - 1] = HealthFinding(
-                    top.severity, top.subject, top.evidence, .sql("\(first)\n\(second)"))
+                    top.severity, top.subject, top.evidence, .sql(first, then: following + remedy.steps))
             } else {
                 findings.append(
                     HealthFinding(

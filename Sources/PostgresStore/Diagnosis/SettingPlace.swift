@@ -32,7 +32,7 @@ enum SettingPlace: Equatable {
     func remedy(for rule: SettingRule) -> HealthFinding.Remedy {
         switch self {
         // This statement is allowed in a read-only session, but not in a transaction, so it has a line of its own.
-        case .server: .sql("alter system set \(rule.name) = \(rule.value);\nselect pg_reload_conf();")
+        case .server: .sql("alter system set \(rule.name) = \(rule.value);", then: ["select pg_reload_conf();"])
         case .commandLine:
             .advice("remove \(rule.name) from the command that starts the server (-c \(rule.name)=…), and restart it")
         case .stored(let role, let database):

@@ -20,7 +20,7 @@ extension HealthCheck {
                 .warning, "server",
                 "has \(standbys.counted("standby")), none of them synchronous, and messages are sent at most once: "
                     + "after a failover they may be sent twice",
-                .sql("alter system set synchronous_standby_names = '*';\nselect pg_reload_conf();"))
+                .sql("alter system set synchronous_standby_names = '*';", then: ["select pg_reload_conf();"]))
         ]
     }
 }

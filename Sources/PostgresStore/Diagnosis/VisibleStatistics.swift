@@ -9,7 +9,7 @@ extension HealthCheck {
         return [
             HealthFinding(
                 .note, login, "does not see transactions and replication of other logins",
-                .sql("grant pg_read_all_stats to \(login);"))
+                .grant("grant pg_read_all_stats to \(login);"))
         ]
     }
 }

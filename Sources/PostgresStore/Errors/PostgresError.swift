@@ -32,6 +32,8 @@ package enum PostgresError: Error, Equatable {
     case notAllowed(ServerError)
     /// One of pushq's own functions refused the call, and says why.
     case raised(message: String, hint: String?)
+    /// The tenant has reached its limit of calls a second. Nothing of this call was done.
+    case throttled(message: String, hint: String?)
     /// A statement that always returns a row returned none: the schema does not match the program.
     case noRow(String)
     /// Any other error of the server.
@@ -66,6 +68,11 @@ package enum PostgresError: Error, Equatable {
         if case .contended = self { true } else { false }
     }
 
+    /// Whether the tenant has reached its limit of calls a second.
+    package var isThrottled: Bool {
+        if case .throttled = self { true } else { false }
+    }
+
     /// Whether the server cannot do this because it is a standby, or still replays its archive.
     var isOfRecovery: Bool {
         if case .raised(let message, _) = self { return message == Self.isInRecovery }
@@ -97,8 +104,9 @@ package enum PostgresError: Error, Equatable {
     /// right, or a damaged database (class XX).
     package var mayBlameRows: Bool {
         switch self {
-        case .duplicate, .violated, .raised: true
-        case .server(let error): !isPassing && error.state.errorClass != "XX"
+        case .duplicate, .violated: true
+        case .raised: !isTransient
+        case .server(let error): !isTransient && error.state.errorClass != "XX"
         default: false
         }
     }
@@ -107,10 +115,12 @@ package enum PostgresError: Error, Equatable {
     package var refusedStatement: String? { mayBlameRows ? nil : serverError?.task }
 
     /// Whether waiting and trying again may help without any change by an operator.
-    package var isPassing: Bool {
+    package var isTransient: Bool {
         switch self {
-        case .cannotConnect, .timedOut, .connectionLost, .contended: true
-        case .server(let error): error.state.isPassing || error.state.isMissingDay(constraint: error.constraint)
+        // Another server takes writes, or will. A pooler may lead to a standby that this program cannot recognise.
+        case _ where isOfRecovery: true
+        case .cannotConnect, .timedOut, .connectionLost, .contended, .throttled: true
+        case .server(let error): error.state.isTransient || error.state.isMissingDay(constraint: error.constraint)
         default: false
         }
     }
@@ -128,6 +138,7 @@ extension PostgresError {
                 .violated(constraint: error.constraint ?? "", error)
             case .undefinedTable, .undefinedColumn, .undefinedFunction, .invalidSchema: .notMigrated(error)
             case .insufficientPrivilege: .notAllowed(error)
+            case .tooManyCalls: .throttled(message: error.message, hint: error.hint)
             case let state where state.isRaisedByFunction: .raised(message: error.message, hint: error.hint)
             default: .server(error)
             }
@@ -157,7 +168,7 @@ extension PostgresError: CustomStringConvertible {
         case .noRow(let task):
             "\(task) returned no row, although it always must; compare the schema with the program: "
                 + "pushq-admin migrate --dry-run"
-        case .raised(let message, let hint):
+        case .raised(let message, let hint), .throttled(let message, let hint):
             message + (hint.map { "; \($0)" } ?? "")
         }
     }

@@ -19,7 +19,7 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
 
     /// Whether the cause may disappear by itself: the server lacks disk, memory or connections (class 53), it or the
     /// statement was told to stop (57), its disk failed (58), or it takes no writes at this moment (25006).
-    var isPassing: Bool { ["53", "57", "58"].contains(errorClass) || self == .readOnlyTransaction }
+    var isTransient: Bool { ["53", "57", "58"].contains(errorClass) || self == .readOnlyTransaction }
 
     /// Whether a row found no partition. PostgreSQL reports this as the violation of a check without a name. Workers
     /// create days ahead; days are missing if no worker has run for days.
@@ -34,6 +34,7 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     static let exclusionViolation: SQLState = "23P01"
     static let readOnlyTransaction: SQLState = "25006"
     static let invalidStatementName: SQLState = "26000"
+    static let dependentObjects: SQLState = "2BP01"
     static let invalidDatabase: SQLState = "3D000"
     static let invalidSchema: SQLState = "3F000"
     static let serializationFailure: SQLState = "40001"
@@ -45,4 +46,6 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     static let duplicatePreparedStatement: SQLState = "42P05"
     static let lockNotAvailable: SQLState = "55P03"
     static let queryCanceled: SQLState = "57014"
+    /// Raised by `pushq.count_call` (migrations/functions/quotas.sql), and by nothing else.
+    static let tooManyCalls: SQLState = "PQ429"
 }

@@ -3,7 +3,8 @@ package struct ServerError: Error, Equatable, Sendable {
     /// The name of the statement, or another name of what was tried.
     package let task: String
     package let state: SQLState
-    /// The server's primary message. In errors about data, quoted parts are removed, because they are the data.
+    /// The server's primary message. In errors about data, quoted parts are removed, because they are the data. If an
+    /// object cannot be dropped, the message is followed by what depends on it.
     package let message: String
     package let hint: String?
     package let constraint: String?
@@ -74,9 +75,9 @@ extension ServerError: CustomStringConvertible {
 }
 
 extension String {
-    /// Removes the text between double quotes.
+    /// Removes the text between quotation marks, as PostgreSQL writes them in the languages that it knows.
     var withoutQuotedParts: String {
-        split(separator: "\"", omittingEmptySubsequences: false).enumerated()
+        split(omittingEmptySubsequences: false, whereSeparator: { "\"»«„“”『』".contains($0) }).enumerated()
             .map { $0.offset.isMultiple(of: 2) ? $0.element : "…" }.joined(separator: "\"")
     }
 

@@ -68,10 +68,19 @@ extension Statement {
                -- Without ids, all recipients have a token.
                case when e.tokens is null then d.ids else nullif(e.ids, b.device_ids) end as active_ids,
                e.tokens as equally_long_tokens, d.tokens,
-               m.badge_increment, m.translations, m.placeholders, p.ids as profile_ids, p.versions, p.texts,
+               m.badge_increment, m.languages is not null as is_translated, m.placeholders,
+               p.ids as profile_ids, p.versions, p.texts,
                -- The jobs of a campaign that is being paused have 'infinity', which becomes a time that sorts last.
                coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807)
-                 as run_at
+                 as run_at,
+               -- Hundreds of kilobytes for a message, so only one of its jobs brings them. PostgreSQL makes the list of
+               -- these jobs when it comes to the first translated message: a claim without any does not pay for it. The
+               -- day is part of the key because a message may have rows on several days.
+               case when m.languages is null then null
+                    when (t.queue_id, t.id) in (
+                      select x.queue_id, min(x.id)
+                      from taken x
+                      group by x.queue_id, x.body_day, x.message_id) then m.translations end as translations
         from taken t
         left join lateral (
           select *, pushq.message_kind(push_type, payload) as kind
@@ -215,7 +224,10 @@ extension PostgresConnection {
             ])
         // PostgreSQL returns the rows in the order in which they lie in the table, where vacuum may put new rows before
         // old ones. They are sorted here because PostgreSQL would sort them on disk: a batch exceeds its work_mem.
-        let jobs = rows.compactMap { row in ClaimedJob(row).map { (runAt: row.int8("run_at"), job: $0) } }
+        var messages = PersonalMessages(rows)
+        let jobs = rows.compactMap { row in
+            ClaimedJob(row, &messages).map { (runAt: row.int8("run_at"), job: $0) }
+        }
         return jobs.sorted { ($0.runAt, $0.job.key.jobID) < ($1.runAt, $1.job.key.jobID) }.map(\.job)
     }
 
@@ -227,7 +239,7 @@ extension PostgresConnection {
 }
 
 extension ClaimedJob {
-    fileprivate init?(_ row: Row) {
+    fileprivate init?(_ row: Row, _ messages: inout PersonalMessages) {
         let missing: Missing? = row.isNull("message_id") ? .message : row.isNull("device_ids") ? .body : nil
         // A job of a push type or lane that only a newer version knows is left to a worker of that version.
         guard let message = missing == .message ? .missing : StoredMessage(row),
@@ -247,7 +259,9 @@ extension ClaimedJob {
             madeAt: row.optionalInt8("made_at") ?? 0, age: .microseconds(row.optionalInt8("age") ?? 0),
             waited: .microseconds(row.int8("waited")),
             tokens: RecipientTokens(row, recipients: deviceIDs),
-            personal: PersonalPayloads(row, payload: message.payload, recipients: deviceIDs),
+            personal: messages.message(of: row, payload: message.payload).map {
+                PersonalPayloads(row, of: $0, recipients: deviceIDs)
+            },
             badgeIncrement: row.optionalInt2("badge_increment").map { Int($0) })
     }
 }

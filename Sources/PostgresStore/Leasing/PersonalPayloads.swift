@@ -5,12 +5,11 @@ import QueueCore
 ///
 /// A payload is joined only when it is sent.
 package struct PersonalPayloads: Sendable {
-    /// The default payload, then the translations.
-    private let versions: [PayloadTemplate]
-    private let attributeCount: Int
+    /// What the jobs of the message share.
+    package let message: PersonalMessage
     /// Where each recipient's profile is; a recipient may have none.
     private let places: RecipientPlaces
-    /// The place in `versions` of each profile's version.
+    /// The place of each profile's version among those of the message.
     private let versionOfProfile: [Int16]
     /// A value of each profile for each attribute, as JSON; empty if the attribute is missing.
     private let values: ByteArrays
@@ -19,28 +18,23 @@ package struct PersonalPayloads: Sendable {
     private var figures: [Int32] = []
 
     /// - Parameters:
-    ///   - versions: the default, then the translations.
-    ///   - attributes: the attributes that the versions have placeholders for.
     ///   - recipients: the device ids of the job, ascending.
     ///   - profiles: the device ids of the profiles that the claim returned, ascending.
     ///   - versionOfProfile: the version of each of these profiles.
     ///   - values: the attributes of each profile in their order, as JSON; empty if an attribute is missing.
-    ///   - hasPlaceholders, raisesBadge: see ``PayloadTemplate``.
-    package init(
-        versions: [[UInt8]], attributes: [String], recipients: [Int64], profiles: [Int64], versionOfProfile: [Int16],
-        values: ByteArrays, hasPlaceholders: Bool = true, raisesBadge: Bool = false
+    init(
+        of message: PersonalMessage, recipients: [Int64], profiles: [Int64], versionOfProfile: [Int16],
+        values: ByteArrays
     ) {
         precondition(
-            versionOfProfile.count == profiles.count && values.count == profiles.count * attributes.count,
+            versionOfProfile.count == profiles.count && values.count == profiles.count * message.attributeCount,
             "a claim brings a version and all attributes with each profile")
         precondition(
-            versionOfProfile.allSatisfy { versions.indices.contains(Int($0)) }, "PostgreSQL chooses among the versions")
-        self.versions = versions.map {
-            PayloadTemplate($0, attributes: attributes, hasPlaceholders: hasPlaceholders, raisesBadge: raisesBadge)
-        }
+            versionOfProfile.allSatisfy { message.versions.indices.contains(Int($0)) },
+            "PostgreSQL chooses among the versions")
+        self.message = message
         self.versionOfProfile = versionOfProfile
         self.values = values
-        attributeCount = attributes.count
         places = RecipientPlaces(of: recipients, among: profiles)
     }
 
@@ -61,32 +55,23 @@ package struct PersonalPayloads: Sendable {
     }
 
     private func template(of ordinal: Int) -> PayloadTemplate {
-        versions[places[ordinal].map { Int(versionOfProfile[$0]) } ?? 0]
+        message.versions[places[ordinal].map { Int(versionOfProfile[$0]) } ?? 0]
     }
 
     /// The range of a recipient's attribute in the values, without the quotes of a text.
     private func value(of ordinal: Int, _ attribute: Int) -> Range<Int> {
         guard let place = places[ordinal] else { return 0..<0 }
-        let range = values.range(at: place * attributeCount + attribute)
+        let range = values.range(at: place * message.attributeCount + attribute)
         let isText = range.count >= 2 && values.bytes[range.lowerBound] == UInt8(ascii: "\"")
         return isText ? range.lowerBound + 1..<range.upperBound - 1 : range
     }
 }
 
 extension PersonalPayloads {
-    /// Reads the columns `payload`, `badge_increment`, `translations`, `placeholders`, `profile_ids`, `versions` and
-    /// `texts` of a claim; nil if all recipients get the same payload.
-    init?(_ row: Row, payload: [UInt8], recipients: [Int64]) {
-        let raisesBadge = !row.isNull("badge_increment")
-        let isTranslated = !row.isNull("translations")
-        let hasPlaceholders = isTranslated || !row.isNull("placeholders")
-        guard hasPlaceholders || raisesBadge else { return nil }
-        let translations = row.texts("translations")
+    /// Reads the columns `profile_ids`, `versions` and `texts` of a claim.
+    init(_ row: Row, of message: PersonalMessage, recipients: [Int64]) {
         self.init(
-            versions: [payload] + (0..<translations.count).map { translations[$0] },
-            attributes: row.isNull("placeholders") ? [] : row.textArray("placeholders"), recipients: recipients,
-            profiles: row.optionalInt8Array("profile_ids") ?? [],
-            versionOfProfile: row.optionalInt2Array("versions") ?? [], values: row.texts("texts"),
-            hasPlaceholders: hasPlaceholders, raisesBadge: raisesBadge)
+            of: message, recipients: recipients, profiles: row.optionalInt8Array("profile_ids") ?? [],
+            versionOfProfile: row.optionalInt2Array("versions") ?? [], values: row.texts("texts"))
     }
 }

@@ -25,7 +25,7 @@ extension Statement {
           select ctid as spot
           from pushq.lease
           where deadline < now() - $grace::interval
-          limit \#(PostgresConnection.mostRescued)
+          limit \#(PostgresConnection.maximumRescued)
           for update skip locked),
         lost as (
           delete from pushq.lease
@@ -45,14 +45,14 @@ extension Statement {
 
 extension PostgresConnection {
     /// The maximum number of leases that one rescue deletes.
-    package static let mostRescued = 500
+    package static let maximumRescued = 500
 
     /// The maximum length of a lease. If a lease ends much later, the clock was ahead when it was taken.
     package static let longestLease = Duration.seconds(longestLeaseSeconds)
     fileprivate static let longestLeaseSeconds = 300
 
-    /// Puts back the jobs of leases that expired more than `grace` ago, at most ``mostRescued``. Returns the number of
-    /// jobs.
+    /// Puts back the jobs of leases that expired more than `grace` ago, at most ``maximumRescued``. Returns the number
+    /// of jobs.
     package func rescue(grace: Duration) async throws(PostgresError) -> Int {
         try await execute(.rescue, ["grace": .interval(grace)]).count
     }

@@ -60,22 +60,15 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
     case changed(applied: String, here: String)
     /// The database refused it and applied nothing of it, or no answer came and the result is unknown.
     case failed(String, line: Int?, PostgresError)
-    /// Another session held the lock of the first migration all the time.
+    /// Another session held the migrators' lock all the time.
     case locked(by: String, PostgresError)
-    /// A function or view that no file creates any more could not be dropped. No function was changed.
+    /// A function or view that no file creates any more, or that cannot be replaced in place, could not be dropped. No
+    /// function was changed.
     case dropFailed(PostgresError)
 
     /// - Parameter text: the text of the file.
     static func failed(_ name: String, in text: String, _ error: PostgresError) -> Self {
         .failed(name, line: error.serverError?.position.map { text.line(ofCharacter: $0) }, error)
-    }
-
-    /// Whether the error is a lock that was not granted in time.
-    var isContended: Bool {
-        switch self {
-        case .failed(_, _, .contended), .dropFailed(.contended): true
-        default: false
-        }
     }
 
     package var description: String {
@@ -96,7 +89,8 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
                 + "migrate (\(error))"
         case .dropFailed(let error):
             // Leaves out the server's hint, which would drop objects that are not pushq's.
-            "a function or view that this version no longer has could not be dropped, so no function was changed: "
+            "a function or view that this version lacks or has in another form could not be dropped, so no function "
+                + "was changed: "
                 + (error.serverError.map { "\($0.message) (\($0.state.code))" } ?? error.description)
                 + "; if something of yours uses it, drop that first"
         }

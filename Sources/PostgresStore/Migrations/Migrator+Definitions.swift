@@ -17,7 +17,7 @@ extension Migrator {
         var changed = plan.changed
         if isDroppingFirst {
             let (drop, apply) = plan.replacing(definitions, present: present)
-            try await self.drop(drop)
+            do throws(PostgresError) { try await self.drop(drop) } catch { throw MigrationError.dropFailed(error) }
             changed = apply
         }
         let result = try await apply(changed, within: limit)

@@ -121,11 +121,20 @@ package struct Migrator {
                     try await takeLock(within: limit)
                     return try await body(limit)
                 }
-            } catch let error as MigrationError where error.isContended && connection.loop.now + pause < deadline {
+            } catch  where Self.isContended(error) && connection.loop.now + pause < deadline {
                 // The lock was not granted in time. The pause grows, so that other sessions have to wait less often.
                 try await Task.sleep(for: pause)
                 pause = min(pause * 2, .seconds(5))
             }
+        }
+    }
+
+    /// Whether the error is a lock that was not granted in time.
+    private static func isContended(_ error: any Error) -> Bool {
+        switch error {
+        case MigrationError.failed(_, _, let error), MigrationError.dropFailed(let error): error.isContended
+        case let error as PostgresError: error.isContended
+        default: false
         }
     }
 
@@ -155,10 +164,26 @@ package struct Migrator {
                 }
             }
         }
-        if try await connection.mayLockMigrations() {
-            try await connection.runScript("lock table pushq.migration in share row exclusive mode", within: limit)
-        }
+        if try await connection.mayLockMigrations() { try await lockMigrations(within: limit) }
         try await connection.runScript("set local lock_timeout = '\(Self.lockTimeout)'")
+    }
+
+    /// Locks the table of migrations. If another session holds the lock all the time, the error names it.
+    private func lockMigrations(within limit: Duration) async throws {
+        // The server gives up a little earlier than this program, which would lose the connection and could not ask.
+        let wait = max(1, Int64((limit - min(limit / 10, .seconds(1))) / .milliseconds(1)))
+        try await connection.runScript("set local lock_timeout = \(wait); savepoint before_lock")
+        do throws(PostgresError) {
+            try await connection.runScript("lock table pushq.migration in share row exclusive mode", within: limit)
+        } catch {
+            guard error.isContended else { throw error }
+            try await connection.runScript("rollback to savepoint before_lock")
+            // It may have ended at this moment.
+            guard let row = try await connection.execute(.holderOfMigrations).first else { throw error }
+            throw MigrationError.locked(by: row.text("holder"), error)
+        }
+        // What is made later has the transaction's own number, by which definitions are marked.
+        try await connection.runScript("release savepoint before_lock")
     }
 
     /// The key of the lock that is used before there are tables.
@@ -257,6 +282,19 @@ extension Statement {
                   limit 1),
                  'another session') end as holder
         from (select \#(Migrator.firstLock) as key) k
+        """#)
+    /// Another session that holds a lock on the table of migrations with which a migrator's own is in conflict.
+    fileprivate static let holderOfMigrations = Statement(
+        "holder_of_migrations",
+        #"""
+        select format('process %s of login %s', l.pid, a.usename) as holder
+        from pg_locks l
+        left join pg_stat_activity a on a.pid = l.pid
+        where l.relation = 'pushq.migration'::regclass and l.granted
+          and l.mode not in ('AccessShareLock', 'RowShareLock')
+          and l.database = (select d.oid from pg_database d where d.datname = current_database())
+          and l.pid is distinct from pg_backend_pid()
+        limit 1
         """#)
     fileprivate static let hasMigrationTable = Statement(
         "has_migration_table", "select to_regclass('pushq.migration') is not null as is_there")

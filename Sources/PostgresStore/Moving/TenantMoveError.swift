@@ -80,19 +80,27 @@ package enum TenantMoveError: Error, Equatable, CustomStringConvertible {
             "workers still hold \(count) jobs of \(tenant), or lists of the feedback service, after \(patience). "
                 + "The tenant was not moved and is sent for as before: run the command again"
         case .openTransaction(let tenant, let processes, let patience):
-            "transactions that may belong to producers of \(tenant) are still open after \(patience) (processes "
-                + "\(processes.map(String.init).joined(separator: ", "))). "
+            "transactions that may belong to producers of \(tenant) are still open after \(patience) "
+                + "(\(Self.owners(of: processes))). "
                 + "The tenant was not moved and is sent for as before: run the command again"
         case .tableInUse(let tenant, let table, let processes, let patience):
-            "transactions still have the table pushq.\(table) open after \(patience) (processes "
-                + "\(processes.map(String.init).joined(separator: ", "))), so the move of \(tenant) cannot continue; run the "
+            "transactions still have the table pushq.\(table) open after \(patience) "
+                + "(\(Self.owners(of: processes))), so the move of \(tenant) cannot continue; run the "
                 + "command again when they have ended"
         case .triggersStay(let tenant, let table, let processes, let patience):
             "\(tenant) has moved. Only triggers of the move are left, because transactions still have the table "
-                + "pushq.\(table) open after \(patience) (processes "
-                + "\(processes.map(String.init).joined(separator: ", "))); run the command again when they have ended"
+                + "pushq.\(table) open after \(patience) "
+                + "(\(Self.owners(of: processes))); run the command again when they have ended"
         case .contentsStay(let tenant, let place, let error):
             "\(tenant) has moved, but what it had in \(place) is not all deleted yet: run the command again (\(error))"
         }
+    }
+
+    /// Says whose transactions these are. A prepared transaction has no process.
+    private static func owners(of processes: [Int]) -> String {
+        let numbers = processes.filter { $0 != 0 }.map(String.init).joined(separator: ", ")
+        let prepared = "prepared for commit: select gid from pg_prepared_xacts"
+        guard processes.contains(0) else { return "processes \(numbers)" }
+        return numbers.isEmpty ? prepared : "processes \(numbers), and \(prepared)"
     }
 }

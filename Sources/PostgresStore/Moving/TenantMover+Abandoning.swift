@@ -4,10 +4,10 @@ extension TenantMover {
     /// neither database, because it had arrived in a database that was restored to an earlier state.
     package func abandon() async throws -> Bool {
         try await checkRights()
-        return try await alone { try await leave() }
+        return try await alone { try await undoMove() }
     }
 
-    private func leave() async throws -> Bool {
+    private func undoMove() async throws -> Bool {
         let (here, there) = try await states()
         if there?.stage == .arrived, here?.stage == .detached || here?.stage == .moved {
             throw TenantMoveError.hasArrived(tenant, target.name)
@@ -36,7 +36,7 @@ extension TenantMover {
                 try await goBack(here)
             }
         } else if isThere {
-            throw try await whereItIs()
+            throw try await errorOfUnknownMove()
         } else {
             isHere = try await isAtSource()
         }
@@ -53,8 +53,8 @@ extension TenantMover {
         try await source.store.abandonLeaving(tenant)
     }
 
-    /// What is said of a tenant that is at the new place, and of whose move the old one does not know.
-    func whereItIs() async throws -> TenantMoveError {
+    /// The error of a move that the old place does not know, while the tenant is at the new one.
+    func errorOfUnknownMove() async throws -> TenantMoveError {
         try await isAtSource()
             ? .isInBoth(tenant, source.name, target.name) : .isElsewhere(tenant, target.name)
     }

@@ -49,6 +49,14 @@ package struct TenantMover {
         }
     }
 
+    /// Longer than the time limit of a webhook message.
+    private static let receiverPatience = Duration.seconds(31)
+    /// The tenant is stopped when this few notes are left, …
+    private static let fewNotes = 200
+    /// … or after this many steps, however many are left: a tenant may change as fast as it is copied.
+    private static let maximumSteps = 2000
+    static let always = { @Sendable () async throws(PostgresError) -> Bool in true }
+
     let source: Place
     let target: Place
     let tenant: String
@@ -89,14 +97,14 @@ package struct TenantMover {
         var report = Report()
         if let report = try await finishArrived() { return report }
         try await checkKeys(masterKeys)
-        try await goOnCopying(try await begin())
+        try await continueCopying(try await begin())
         do {
             try await copy(&report)
             let wasStopped = try await stop()
-            try await handOver(under: masterKeys, &report)
+            try await transfer(under: masterKeys, &report)
             report.pause = wasStopped.duration(to: .now)
         } catch let error where !Self.mayHaveArrived(error) {
-            await goOnHere()
+            await continueHere()
             throw error
         }
         return try await finish(&report)
@@ -104,13 +112,13 @@ package struct TenantMover {
 
     /// Lets the tenant be served here again if the move was interrupted while it was stopped. All is compared once
     /// more: the changes that were carried over are not noted any more, and the new place may have been restored since.
-    private func goOnCopying(_ move: TenantMoveState) async throws {
+    private func continueCopying(_ move: TenantMoveState) async throws {
         if move.stage == .detached { try await source.store.reattachTenant(tenant) }
         if move.stage == .stopping { try await source.store.continueLeaving(tenant) }
     }
 
     /// Moves the tenant to the new place, with all that has changed.
-    private func handOver(under masterKeys: MasterKeys, _ report: inout Report) async throws {
+    private func transfer(under masterKeys: MasterKeys, _ report: inout Report) async throws {
         try await waitForOthers()
         try await source.store.takeLateSettings(of: tenant)
         let before = report.copied
@@ -125,16 +133,11 @@ package struct TenantMover {
 
     /// Lets the tenant continue at its old place. The next call compares what was copied, so nothing need be noted
     /// until then.
-    private func goOnHere() async {
+    private func continueHere() async {
         guard let stage = try? await unfinishedState().stage, stage != .stopping else { return }
         if stage == .detached { try? await source.store.reattachTenant(tenant) }
         try? await changes.stop(patience: .seconds(5))
     }
-
-    /// Longer than the time limit of a webhook message.
-    private static let receiverPatience = Duration.seconds(31)
-
-    static let always = { @Sendable () async throws(PostgresError) -> Bool in true }
 
     /// Runs `body` while no other command moves the tenant.
     func alone<Success>(_ body: () async throws -> Success) async throws -> Success {
@@ -219,16 +222,11 @@ package struct TenantMover {
 
     // MARK: Copying
 
-    /// The tenant is stopped when this few notes are left, …
-    private static let fewNotes = 200
-    /// … or after this many steps, however many are left: a tenant may change as fast as it is copied.
-    private static let mostSteps = 2000
-
     /// Copies the tenant's contents, then what has changed meanwhile.
     private func copy(_ report: inout Report) async throws {
         try await changes.begin()
         report.rows = 0
-        for _ in 0..<Self.mostSteps {
+        for _ in 0..<Self.maximumSteps {
             let queues = try await changes.queuesToNote()
             if queues.isEmpty {
                 let notes = try await carry(&report) { .copying(rows: $0.rows ?? 0, copied: $0.copied) }
@@ -275,37 +273,56 @@ package struct TenantMover {
     /// Stops the tenant, waits until workers hold nothing of it, and detaches it. Returns when it was stopped.
     private func stop() async throws -> ContinuousClock.Instant {
         progress(.stopping)
-        // Workers send for the tenant meanwhile, because a receiver may take long to answer.
-        let answered = ContinuousClock.now + Self.receiverPatience
-        while try await source.store.holdReports(of: tenant) > 0, ContinuousClock.now < answered {
-            try await Task.sleep(for: .milliseconds(50))
-        }
+        try await waitForReceiver()
         let start = ContinuousClock.now
-        let deadline = start + patience
         do {
-            while true {
-                let held = try await source.store.stopLeaving(tenant)
-                if held == 0 {
-                    do {
-                        try await source.store.detachTenant(tenant)
-                        return start
-                    } catch {
-                        // A claim that began before the tenant was stopped was committed after the count, or another
-                        // session is changing the tenant's settings.
-                        guard Self.isPassing(error) else { throw error }
-                        guard ContinuousClock.now < deadline else { throw try await reason(for: error) }
-                    }
-                }
-                guard ContinuousClock.now < deadline else { throw TenantMoveError.held(tenant, held, patience) }
-                try await Task.sleep(for: .milliseconds(50))
-            }
+            try await detach(until: start + patience)
         } catch {
             try? await source.store.continueLeaving(tenant)
             throw error
         }
+        return start
     }
 
-    private static func isPassing(_ error: PostgresError) -> Bool {
+    /// Holds the tenant's reports back, and waits for those that are under way. Workers send for the tenant meanwhile,
+    /// because a receiver may take long to answer.
+    private func waitForReceiver() async throws {
+        let answered = ContinuousClock.now + Self.receiverPatience
+        while try await source.store.holdReports(of: tenant) > 0, ContinuousClock.now < answered {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+
+    /// Stops the tenant, and detaches it as soon as workers hold nothing of it and no other session changes it.
+    private func detach(until deadline: ContinuousClock.Instant) async throws {
+        while true {
+            let held = try await source.store.stopLeaving(tenant)
+            var hindrance: PostgresError?
+            if held == 0 {
+                hindrance = try await detachNow()
+                if hindrance == nil { return }
+            }
+            guard ContinuousClock.now < deadline else {
+                if let hindrance { throw try await reason(for: hindrance) }
+                throw TenantMoveError.held(tenant, held, patience)
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+
+    /// Detaches the tenant. Returns the error if another try may succeed: a claim that began before the tenant was
+    /// stopped was committed after the count, or another session is changing the tenant's settings.
+    private func detachNow() async throws(PostgresError) -> PostgresError? {
+        do {
+            try await source.store.detachTenant(tenant)
+            return nil
+        } catch {
+            guard Self.mayStillDetach(after: error) else { throw error }
+            return error
+        }
+    }
+
+    private static func mayStillDetach(after error: PostgresError) -> Bool {
         switch error {
         case .raised, .contended: true
         default: false
@@ -354,9 +371,9 @@ package struct TenantMover {
             if here?.stage == .detached || here?.stage == .moved { return try await finish(&report) }
             // One of the databases was restored since.
             if try await isAtTarget() {
-                let place = try await whereItIs()
-                if place == .isElsewhere(tenant, target.name) { try await target.store.finishArriving(tenant) }
-                throw place
+                let error = try await errorOfUnknownMove()
+                if error == .isElsewhere(tenant, target.name) { try await target.store.finishArriving(tenant) }
+                throw error
             }
             try await target.store.finishArriving(tenant)
             return nil

@@ -50,7 +50,9 @@ extension PostgresConnection {
         struct Undo: Error {}
         do {
             try await transaction {
-                _ = try await removeAudience(name, ofQueue: queue)
+                _ = try await waitingForCalls { () async throws(PostgresError) in
+                    try await removeAudience(name, ofQueue: queue)
+                }
                 throw Undo()
             }
         } catch is Undo {}

@@ -60,7 +60,10 @@ extension PostgresConnection {
             "queue": .queue(queue), "last": .int8(last), "inactive": .bool(includesInactive),
             "limit": .int8(Int64(limit)),
         ]
-        let row = try await execute(format == .csv ? .exportCSV : .exportNDJSON, parameters).one()
+        // A page with long attributes may take a while on a slow line, and a long row of inactive devices to read.
+        let row = try await execute(
+            format == .csv ? .exportCSV : .exportNDJSON, parameters, within: Self.fileLimit
+        ).one()
         guard let last = row.optionalInt8("last") else { return nil }
         return (row.text("lines"), last)
     }

@@ -26,16 +26,16 @@ extension PostgresConnection {
     /// first. If this is interrupted, finished jobs stay retried.
     /// - Parameters:
     ///   - counts: only counts the jobs and recipients.
-    ///   - most: the maximum number of jobs; nil: all.
+    ///   - limit: the maximum number of jobs; nil: all.
     ///   - progress: called after each job with the number of jobs so far.
     package func retryFailedJobs(
-        ofQueue queue: QueueName, _ filter: JobFilter, counts: Bool = false, most: Int? = nil,
+        ofQueue queue: QueueName, _ filter: JobFilter, counts: Bool = false, atMost limit: Int? = nil,
         progress: (Int) -> Void = { _ in }
     ) async throws(PostgresError) -> FailedJobsRetry {
         var sum = FailedJobsRetry()
         var earlier: Int64?
         while true {
-            let size = min(Self.page, (most ?? .max) - sum.jobs)
+            let size = min(Self.page, (limit ?? .max) - sum.jobs)
             let jobs = try await failedJobs(ofQueue: queue, filter, earlier: earlier, limit: size)
             for job in jobs {
                 sum.jobs += 1
@@ -45,7 +45,7 @@ extension PostgresConnection {
             }
             guard jobs.count == size else { return sum }
             earlier = jobs.last?.id
-            if sum.jobs == most {
+            if sum.jobs == limit {
                 sum.hasMore = try await !failedJobs(ofQueue: queue, filter, earlier: earlier, limit: 1).isEmpty
                 return sum
             }

@@ -44,7 +44,9 @@ extension PostgresConnection {
             "reason": .int4((filter.reason?.code).map(Int32.init)), "since": .time(filter.since),
             "until": .time(filter.until), "after": .int8(last),
         ]
-        return try await execute(.cancellableJobs, parameters).map { row in
+        // A rare reason may mean a look at all waiting jobs.
+        let limit = filter.reason == nil ? Self.usualLimit : Self.fileLimit
+        return try await execute(.cancellableJobs, parameters, within: limit).map { row in
             CancellableJob(id: row.int8("job_id"), recipientCount: Int(row.int4("recipient_count")))
         }
     }

@@ -45,18 +45,8 @@ extension Statement {
                   pushq.tell('queue', q.id)::text
         """#)
 
-    /// Does not resume a queue that is undecided since the database was restored.
     static let resumeQueue = Statement(
-        "resume_queue",
-        #"""
-        with former as materialized (
-          select q.id, q.paused_at from pushq.queue q where q.id = pushq.queue_id($queue) for update)
-        update pushq.queue q
-        set paused_at = null, paused_reason = null, paused_credential_version = null, resumed_at = clock_timestamp()
-        from former f
-        where q.id = f.id and pushq.may_resume(q.id)
-        returning f.paused_at is not null as was_paused, pushq.tell('queue', q.id)::text, pushq.wake(q.id)::text
-        """#)
+        "resume_queue", "select coalesce(pushq.resume_queue(pushq.queue_id($queue)), false) as was_paused")
 
     /// Null leaves a setting unchanged.
     static let setQueue = Statement(
@@ -232,7 +222,7 @@ extension PostgresConnection {
     /// Resumes a paused queue. An unknown queue is an error. Returns false if it was not paused.
     @discardableResult
     package func resumeQueue(_ name: QueueName) async throws(PostgresError) -> Bool {
-        try await execute(.resumeQueue, ["queue": .queue(name)]).first?.bool("was_paused") ?? false
+        try await execute(.resumeQueue, ["queue": .queue(name)]).one().bool("was_paused")
     }
 
     /// Changes settings of a queue. An unknown queue is an error.

@@ -16,8 +16,13 @@ extension Statement {
         order by k.day
         """#)
 
-    /// Marks reports `f` as undone, and lists them once more (functions/list_feedback.sql).
-    private static let undo = "set verdict = 'undone', cursor = null, listed_at = null"
+    /// Marks reports `f` as undone, and lists them once more (functions/list_feedback.sql). An old report moves to the
+    /// present day, so that it is kept for as long as any other report that is listed now. A report of yesterday stays,
+    /// because the listing of new reports, which may have read it, cannot follow a row into another partition.
+    private static let undo = """
+        set verdict = 'undone', cursor = null, listed_at = null,
+            day = case when f.day < pushq.today() - 1 then pushq.today() else f.day end
+        """
 
     /// Undoes the reports of APNs that are in force against inactive devices, and locks the devices.
     ///

@@ -17,7 +17,7 @@ extension Statement {
 /// Why a campaign or a send makes no progress.
 package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case queuePaused(queue: QueueName, reason: String)
-    /// The queue is paused until its credential is replaced, as the reason says.
+    /// The queue is paused because APNs refused its credential, as the reason says.
     case credentialRefused(queue: QueueName, reason: String)
     /// The queue is undecided: no operator has decided about its recipients since the restore.
     case databaseRestored

@@ -10,7 +10,7 @@ extension Statement {
                reason, traceparent, is_found
         from pushq.trace(
           $queue, token => $token, user_key => $user_key, send => $send, campaign => $campaign, device => $device,
-          most => $limit)
+          most => $limit, since => $since, until => $until)
         """#)
 }
 
@@ -31,6 +31,10 @@ package struct TraceQuery: Sendable {
     package var root: Int64?
     /// Only the campaign with this key.
     package var campaign: String?
+    /// Only what was in jobs that ended from this time on; not together with a root or campaign.
+    package var since: Date?
+    /// Only what was in jobs that ended up to this time; not together with a root or campaign.
+    package var until: Date?
     /// The maximum number of campaigns and sends.
     package var limit = 10
 
@@ -81,7 +85,8 @@ extension PostgresConnection {
             [
                 "queue": .queue(queue), "token": .text(token), "user_key": .text(user), "send": .int8(query.root),
                 "campaign": .text(query.campaign), "device": .int8(device),
-                "limit": .int4(Int32(clamping: query.limit)),
+                "limit": .int4(Int32(clamping: query.limit)), "since": .time(query.since),
+                "until": .time(query.until),
             ]
         ).map { row in
             TraceStep(

@@ -5,7 +5,10 @@ extension Statement {
         "workers",
         #"""
         select w.id, w.name, w.version, w.started_at, w.seen_at, w.draining,
-               exists (select from pushq.sleeper s where s.worker_id = w.id) as is_asleep, w.queues, w.in_flight,
+               exists (
+                 select from pushq.sleeper s
+                 where s.worker_id = w.id and s.\#(isSleeping)) as is_asleep,
+               w.queues, w.in_flight,
                w.jobs, w.recipients, w.connections, w.streams, cardinality(w.unreachable) as unreachable,
                cardinality(w.in_outage) as in_outage, w.prevention,
                coalesce(extract(epoch from now() - w.seen_at), 0)::float8 as silent_seconds

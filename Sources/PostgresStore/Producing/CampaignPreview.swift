@@ -75,7 +75,7 @@ package struct VersionPreview: Sendable {
     /// The length of their longest payload in bytes; nil if there is none.
     package let longest: Int?
     /// The maximum length of a payload in bytes.
-    package let most: Int
+    package let maximumLength: Int
     /// The payload of the first recipient, or the payload with the defaults of its placeholders.
     package let sample: String
 }
@@ -131,75 +131,73 @@ extension PostgresConnection {
         _ draft: CampaignDraft, toThoseIn file: DeviceFile? = nil, isOfUsers: Bool = false,
         progress: (Int) -> Void = { _ in }
     ) async throws -> CampaignPreview {
-        let (message, queue, clock, shares) = (draft.message, draft.queue, draft.clock, draft.shares)
-        let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
-        let payload: Parameters = ["payload": .text(message.payload)]
-        let payloads = [(nil, message.payload)] + shares.variants.map { ($0.name, $0.payload) }
-        let personal = payloads.filter { CampaignMessage.isPersonal($0.1) }
-        let times: Parameters = clock.parameters + ["start_at": .time(message.startAt)]
-        let ends: Parameters = ["send_by": .time(message.sendBy), "expiration": .int8(message.message.expiration)]
-        let inShares: Parameters = shares.parameters + ["key": .text(draft.key)]
-        let quiet: Parameters = ["quiet_hours": .text(draft.limits.quietHours), "urgent": .bool(message.isUrgent)]
-        let campaign: Parameters = draft.frame + message.checkedParameters + ["urgent": .bool(message.isUrgent)]
-        guard let file else {
-            let filter: Parameters = ["filter": .text(draft.filter)]
-            let filtered = parameters + payload + filter
-            var preview = CampaignPreview(
-                try await execute(.previewCampaign, campaign + filter, within: Self.fileLimit).one())
-            for (share, payload) in personal {
-                preview.versions += try await execute(
-                    .previewMessage,
-                    parameters + filter + times + inShares
-                        + ["payload": .text(payload), "share": .text(share ?? "payload")], within: Self.fileLimit
-                ).map { VersionPreview($0, share: share) }
+        guard let file else { return try await previewAudience(of: draft) }
+        return try await previewList(file, of: draft, isOfUsers: isOfUsers, progress: progress)
+    }
+
+    private func previewAudience(of draft: CampaignDraft) async throws(PostgresError) -> CampaignPreview {
+        let parameters = PreviewParameters(draft)
+        var preview = try await makePreview(by: .audience(of: draft), parameters)
+        if draft.message.pushType == .liveactivity {
+            let starts: Parameters = parameters.starts + ["filter": .text(draft.filter)]
+            preview.starts = try await execute(.previewStarts, starts, within: Self.fileLimit).first.map {
+                ($0.count("devices"), $0.count("without_token"))
             }
-            if clock.localTime != nil {
-                preview.waves = try await execute(.previewWaves, filtered + times + ends, within: Self.fileLimit)
-                    .map(WavePreview.init)
-            }
-            if message.pushType == .liveactivity {
-                preview.starts = try await execute(.previewStarts, filtered, within: Self.fileLimit).first.map {
-                    ($0.count("devices"), $0.count("without_token"))
-                }
-            }
-            preview.quiet = try await execute(
-                .previewQuietHours, parameters + filter + times + ends + quiet, within: Self.fileLimit
-            ).map(QuietPreview.init)
-            return preview
         }
+        return preview
+    }
+
+    private func previewList(
+        _ file: DeviceFile, of draft: CampaignDraft, isOfUsers: Bool, progress: (Int) -> Void
+    ) async throws -> CampaignPreview {
         var preview: CampaignPreview?
         do {
             try await transaction(within: Self.fileLimit) {
                 var users: UserCounts?
                 if isOfUsers {
-                    users = try await stageUsers(from: file, for: message, inQueue: queue, progress: progress)
+                    users = try await stageUsers(
+                        from: file, for: draft.message, inQueue: draft.queue, progress: progress)
                 } else {
                     var reader = DeviceFileReader(file: file.name, for: .sending)
                     _ = try await stageDevices(from: file, by: &reader, progress: progress)
                 }
-                preview = CampaignPreview(
-                    try await execute(.previewListCampaign, campaign, within: Self.fileLimit).one())
+                preview = try await makePreview(by: .list, PreviewParameters(draft))
                 preview?.users = users
-                for (share, payload) in personal {
-                    preview?.versions += try await execute(
-                        .previewListMessage,
-                        parameters + times + inShares
-                            + ["payload": .text(payload), "share": .text(share ?? "payload")], within: Self.fileLimit
-                    ).map { VersionPreview($0, share: share) }
-                }
-                if clock.localTime != nil {
-                    preview?.waves = try await execute(
-                        .previewListWaves, parameters + times + ends, within: Self.fileLimit
-                    )
-                    .map(WavePreview.init)
-                }
-                preview?.quiet = try await execute(
-                    .previewListQuietHours, parameters + times + ends + quiet, within: Self.fileLimit
-                ).map(QuietPreview.init)
                 throw NothingIsWritten()
             }
         } catch is NothingIsWritten {}
         return preview!
+    }
+
+    /// Previews a campaign, with what both kinds of recipients have.
+    private func makePreview(
+        by statements: PreviewStatements, _ parameters: PreviewParameters
+    ) async throws(PostgresError) -> CampaignPreview {
+        let recipients = statements.recipients
+        var preview = CampaignPreview(
+            try await makeCall(statements.campaign, parameters.campaign + recipients).one())
+        for (share, payload) in parameters.personal {
+            let version: Parameters = ["payload": .text(payload), "share": .text(share ?? "payload")]
+            preview.versions += try await makeCall(statements.message, parameters.message + recipients + version)
+                .map { VersionPreview($0, share: share) }
+        }
+        if parameters.hasWaves {
+            preview.waves = try await makeCall(
+                statements.waves, parameters.waves + recipients + statements.onlyOfWaves
+            ).map(WavePreview.init)
+        }
+        preview.quiet = try await makeCall(statements.quietHours, parameters.quietHours + recipients)
+            .map(QuietPreview.init)
+        return preview
+    }
+
+    /// Makes a call that may take long. In the transaction with a list, a call that is refused because the tenant has
+    /// reached its limit must be repeated here: nothing else repeats it.
+    private func makeCall(_ statement: Statement, _ parameters: Parameters) async throws(PostgresError) -> Rows {
+        guard isInTransaction else { return try await execute(statement, parameters, within: Self.fileLimit) }
+        return try await waitingForCalls { () async throws(PostgresError) in
+            try await execute(statement, parameters, within: Self.fileLimit)
+        }
     }
 
     /// Returns how many recipients a campaign would have if it were started now.
@@ -212,6 +210,60 @@ extension PostgresConnection {
 
     /// Ends the transaction of a preview.
     private struct NothingIsWritten: Error {}
+}
+
+/// The parameters of the statements that preview a campaign, without those that are about its recipients.
+private struct PreviewParameters {
+    let campaign: Parameters
+    let message: Parameters
+    let waves: Parameters
+    let quietHours: Parameters
+    let starts: Parameters
+    /// The payloads that are not the same for all recipients, each with its variant; nil: the campaign's payload.
+    let personal: [(share: String?, payload: String)]
+    /// Whether the campaign is sent at a local time.
+    let hasWaves: Bool
+
+    init(_ draft: CampaignDraft) {
+        let pushes: Parameters = ["queue": .queue(draft.queue), "push_type": .text(draft.message.pushType.rawValue)]
+        let times: Parameters = pushes + draft.clock.parameters + ["start_at": .time(draft.message.startAt)]
+        let urgent: Parameters = ["urgent": .bool(draft.message.isUrgent)]
+        campaign = draft.frame + draft.message.checkedParameters + urgent
+        message = times + draft.shares.parameters + ["key": .text(draft.key)]
+        waves =
+            times + ["send_by": .time(draft.message.sendBy), "expiration": .int8(draft.message.message.expiration)]
+        quietHours = waves + ["quiet_hours": .text(draft.limits.quietHours)] + urgent
+        starts = pushes + ["payload": .text(draft.message.payload)]
+        var payloads: [(share: String?, payload: String)] = [(nil, draft.message.payload)]
+        for variant in draft.shares.variants { payloads.append((variant.name, variant.payload)) }
+        personal = payloads.filter { CampaignMessage.isPersonal($0.payload) }
+        hasWaves = draft.clock.localTime != nil
+    }
+}
+
+/// The statements that preview a campaign to one kind of recipients.
+private struct PreviewStatements {
+    let campaign: Statement
+    let message: Statement
+    let waves: Statement
+    let quietHours: Statement
+    /// The parameters by which all these statements find the recipients.
+    var recipients: Parameters = [:]
+    /// Further parameters of `waves`.
+    var onlyOfWaves: Parameters = [:]
+
+    /// For all active devices, or for those that match the campaign's filter.
+    static func audience(of draft: CampaignDraft) -> PreviewStatements {
+        PreviewStatements(
+            campaign: .previewCampaign, message: .previewMessage, waves: .previewWaves,
+            quietHours: .previewQuietHours, recipients: ["filter": .text(draft.filter)],
+            onlyOfWaves: ["payload": .text(draft.message.payload)])
+    }
+
+    /// For the devices that were staged in the transaction.
+    static let list = PreviewStatements(
+        campaign: .previewListCampaign, message: .previewListMessage, waves: .previewListWaves,
+        quietHours: .previewListQuietHours)
 }
 
 extension CampaignPreview {
@@ -235,6 +287,6 @@ extension VersionPreview {
             share: share, language: row.optionalText("language"), recipients: row.count("recipients"),
             lacking: row.count("lacking"),
             tooLong: row.count("too_long"), longest: row.optionalInt4("longest").map(Int.init),
-            most: Int(row.int4("most")), sample: row.text("sample"))
+            maximumLength: Int(row.int4("most")), sample: row.text("sample"))
     }
 }

@@ -23,7 +23,7 @@ package struct DeviceFileReader: Sendable {
     package private(set) var tokens: [DeviceToken] = []
 
     private let purpose: Purpose
-    private let goesOn: Bool
+    private let notesBrokenLines: Bool
     private let keepsTokens: Bool
     private var lines: FileLines
     private var form: Form?
@@ -53,11 +53,11 @@ package struct DeviceFileReader: Sendable {
 
     /// Creates a reader. Errors begin with the name of the file.
     /// - Parameters:
-    ///   - goesOn: whether a broken line is noted in ``refusals``; if not, it is an error.
+    ///   - notesBrokenLines: whether a broken line is noted in ``refusals``; if not, it is an error.
     ///   - keepsTokens: whether ``tokens`` is filled. Only for small files.
-    package init(file: String, for purpose: Purpose, goesOn: Bool = false, keepsTokens: Bool = false) {
+    package init(file: String, for purpose: Purpose, notesBrokenLines: Bool = false, keepsTokens: Bool = false) {
         self.purpose = purpose
-        self.goesOn = goesOn
+        self.notesBrokenLines = notesBrokenLines
         self.keepsTokens = keepsTokens
         lines = FileLines(file: file)
         token.reserveCapacity(DeviceToken.maximumBytes)
@@ -82,7 +82,7 @@ package struct DeviceFileReader: Sendable {
             try readDevice(text, into: &rows)
         } catch {
             let problem = lines.problem(error.text)
-            guard goesOn else { throw problem }
+            guard notesBrokenLines else { throw problem }
             refusedCount += 1
             if refusals.count < Self.toldRefusals { refusals.append(problem) }
         }
@@ -196,10 +196,15 @@ package struct DeviceFileReader: Sendable {
                 "the line has a character that PostgreSQL cannot store: \\u0000, or half of a surrogate pair")
         }
         var hasToken = false
+        var columns: [DeviceColumn] = []
         for member in members {
             guard let column = DeviceColumn(rawValue: member.name) else {
                 throw DeviceFieldProblem(unknown(member.name, "member"))
             }
+            guard !columns.contains(column) else {
+                throw DeviceFieldProblem("the member '\(member.name)' is there twice")
+            }
+            columns.append(column)
             if column == .token, case .string(let token) = member.node.value {
                 try readToken(Array(token.utf8)[...])
                 hasToken = true

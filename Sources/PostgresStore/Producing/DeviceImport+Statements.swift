@@ -69,9 +69,29 @@ extension Statement {
          or d.active and not \(staysActive))
         """
 
+    /// Whether a line has tags or attributes for the device's user that the stored profile lacks.
+    ///
+    /// The profile is looked up only for lines that have some, and each by its whole key (`offset 0`): see
+    /// ``tokensOfInstallations``.
+    private static let addsTags = """
+        ((coalesce(s.tags, '{}') <> '{}' or coalesce(s.attributes, '{}') <> '{}')
+         and (s.user_key is null or s.user_key is not distinct from d.user_key)
+         and not exists (
+           select
+           from pushq.profile p
+           where p.queue_id = d.queue_id and p.device_id = d.id
+             and coalesce(nullif(s.tags, '{}'), p.tags) = p.tags
+             and coalesce(nullif(s.attributes, '{}'), p.attributes) = p.attributes
+           offset 0))
+        """
+
     /// Locks the devices that the import is going to change, before anything else and in the order in which
     /// registrations lock them. So an import and a registration never deadlock. It also locks the other tokens of the
     /// lines' installations, which new tokens may replace. Lines that a later line overrides lock a few devices more.
+    ///
+    /// Devices that get tags or attributes are locked, too, although only their profiles change. Registrations and
+    /// logouts lock the device before they read its profile. So none of them gives the device to another user between
+    /// the moment at which ``importProfiles`` sees whose it is and that at which it writes.
     static let lockKnownDevices = Statement(
         "lock_known_devices",
         #"""
@@ -79,7 +99,7 @@ extension Statement {
           select d.id
           from (\#(said(in: "device_stage"))) s
           join pushq.device d on d.queue_id = $queue_id and d.token = s.token
-          where \#(isChanged) or s.returns
+          where \#(isChanged) or s.returns or \#(addsTags)
           union all
           select d.id
           from (select $queue_id::int as queue_id, * from device_stage where installation <> '' offset 0) s

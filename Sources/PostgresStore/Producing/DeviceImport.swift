@@ -27,7 +27,7 @@ extension PostgresConnection {
         let (done, installations) = try await transaction(within: Self.fileLimit) {
             // Allows a sort of a million tokens in memory. Applies to this transaction only.
             try await runScript("set local work_mem = '256MB'")
-            var reader = DeviceFileReader(file: file.name, for: .importing, goesOn: true)
+            var reader = DeviceFileReader(file: file.name, for: .importing, notesBrokenLines: true)
             _ = try await stageDevices(from: file, by: &reader, progress: progress)
             let (refused, dropped) = try await refuseLines(of: reader, file: file.name)
             guard refused.count == 0 || keepsGoing else {
@@ -102,7 +102,9 @@ extension PostgresConnection {
     }
 
     private func enter(_ queue: QueueName) async throws(PostgresError) -> (queueID: Int32, hasQuota: Bool) {
-        let row = try await execute(.enterQueue, ["queue": .queue(queue)]).one()
+        let row = try await waitingForCalls { () async throws(PostgresError) in
+            try await execute(.enterQueue, ["queue": .queue(queue)]).one()
+        }
         return (row.int4("queue_id"), row.bool("has_quota"))
     }
 
@@ -159,7 +161,8 @@ extension PostgresConnection {
     /// - Parameter limit: the part ends after about this number of devices.
     /// - Returns: whether the whole file has been read.
     func stageDevices(
-        from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max, progress: (Int) -> Void
+        from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max,
+        progress: (Int) throws -> Void
     ) async throws -> Bool {
         try await runScript(Statement.makeDeviceStage)
         let start = reader.deviceCount
@@ -174,7 +177,7 @@ extension PostgresConnection {
                     try reader.finish(into: &rows)
                 }
                 try await writer.write(rows.take())
-                progress(reader.deviceCount)
+                try progress(reader.deviceCount)
             }
             try await writer.write(rows.takeLast())
         }

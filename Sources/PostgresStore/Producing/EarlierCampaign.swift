@@ -53,7 +53,9 @@ extension PostgresConnection {
         guard try await self.campaign(campaign.key, ofQueue: campaign.queue) != nil else { return nil }
         return try await transaction(within: Self.fileLimit) {
             try await stage()
-            return try await execute(statement, campaign.identity).one().optionalInt8("campaign")
+            return try await waitingForCalls { () async throws(PostgresError) in
+                try await execute(statement, campaign.identity).one().optionalInt8("campaign")
+            }
         }
     }
 }

@@ -24,9 +24,9 @@ extension PostgresConnection {
     /// after the last part. If a call fails half-way, the next one begins again. A repetition of a started campaign
     /// loads nothing: see ``earlier(_:by:stage:)``. A broken line is an error that names it.
     ///
-    /// - Parameter progress: called with the number of tokens read so far.
+    /// - Parameter progress: called with the number of tokens read so far. If it throws, nothing is started.
     package func startCampaign(
-        _ campaign: CampaignDraft, toDevicesIn file: DeviceFile, progress: (Int) -> Void = { _ in }
+        _ campaign: CampaignDraft, toDevicesIn file: DeviceFile, progress: (Int) throws -> Void = { _ in }
     ) async throws -> Int64 {
         var reader = DeviceFileReader(file: file.name, for: .sending)
         let earlier = try await earlier(campaign, by: .earlierTokenCampaign) {
@@ -39,11 +39,16 @@ extension PostgresConnection {
                 isComplete = try await transaction(within: Self.fileLimit) {
                     let isAtEnd = try await stageDevices(
                         from: file, by: &reader, atMost: Self.listPart, progress: progress)
-                    _ = try await execute(
-                        .addStageToList, ["queue": .queue(campaign.queue), "list": .int8(list)], within: Self.fileLimit)
+                    _ = try await waitingForCalls { () async throws(PostgresError) in
+                        try await execute(
+                            .addStageToList, ["queue": .queue(campaign.queue), "list": .int8(list)],
+                            within: Self.fileLimit)
+                    }
                     return isAtEnd
                 }
             }
+            // Asked once more: storing the last part may have taken a while.
+            try progress(reader.deviceCount)
         }
     }
 

@@ -81,10 +81,10 @@ extension PostgresConnection {
     /// The first lines that are refused, and how many are.
     private typealias Refusals = (refusals: [DeviceFileError], dropped: DroppedLines)
 
-    private static let mostRefusals: Parameters = ["limit": .int8(Int64(DeviceFileReader.toldRefusals))]
+    private static let toldLineLimit: Parameters = ["limit": .int8(Int64(DeviceFileReader.toldRefusals))]
 
     private func refuseTimes(file: String) async throws(PostgresError) -> Refusals {
-        let lines = try await execute(.linesOfFuture, Self.mostRefusals).map { row in
+        let lines = try await execute(.linesOfFuture, Self.toldLineLimit).map { row in
             DeviceFileError(
                 file: file, line: row.count("line"),
                 problem: "'\(row.text("column_name"))' is in the future: leave the field empty if the time is not known"
@@ -101,7 +101,7 @@ extension PostgresConnection {
             unknown.map { ($0.text("time_zone"), $0.text("problem")) }, uniquingKeysWith: { one, _ in one })
         guard !problems.isEmpty else { return ([], (0, 0)) }
         let zones: Parameters = ["zones": .textArray(problems.keys.sorted())]
-        let lines = try await execute(.linesOfZones, Self.mostRefusals + zones).map { row in
+        let lines = try await execute(.linesOfZones, Self.toldLineLimit + zones).map { row in
             DeviceFileError(file: file, line: row.count("line"), problem: problems[row.text("time_zone")] ?? "")
         }
         return (lines, try await drop(.dropLinesOfZones, zones))

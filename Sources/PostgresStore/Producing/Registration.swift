@@ -12,6 +12,7 @@ extension Statement {
         """#)
     static let checkTimeZone = Statement("check_time_zone", "select pushq.check_time_zone($queue, $time_zone)")
     static let forgetDevice = Statement("forget_device", "select known, sends from pushq.forget_device($queue, $token)")
+    static let forgetUser = Statement("forget_user", "select devices, sends from pushq.forget_user($queue, $user_key)")
 }
 
 extension PostgresConnection {
@@ -54,5 +55,16 @@ extension PostgresConnection {
             .forgetDevice, ["queue": .queue(queue), "token": .text(token.hex)], within: .seconds(1800)
         ).one()
         return row.bool("known") ? row.count("sends") : nil
+    }
+
+    /// Erases a user's devices, all that is for the user, and what history says about them, which may take minutes.
+    /// Returns how many devices and sends were erased: none if nobody knows the user.
+    package func forgetUser(
+        _ userKey: String, inQueue queue: QueueName
+    ) async throws(PostgresError) -> (devices: Int, sends: Int) {
+        let row = try await execute(
+            .forgetUser, ["queue": .queue(queue), "user_key": .text(userKey)], within: .seconds(1800)
+        ).one()
+        return (row.count("devices"), row.count("sends"))
     }
 }

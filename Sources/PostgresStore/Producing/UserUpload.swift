@@ -59,9 +59,9 @@ extension PostgresConnection {
     /// the same users is a repetition, whichever devices they have by then; it loads nothing. If a call fails half-way,
     /// the next one begins again, as with tokens.
     ///
-    /// - Parameter progress: called with the number of users read so far.
+    /// - Parameter progress: called with the number of users read so far. If it throws, nothing is started.
     package func startCampaign(
-        _ campaign: CampaignDraft, toUsersIn file: DeviceFile, progress: (Int) -> Void = { _ in }
+        _ campaign: CampaignDraft, toUsersIn file: DeviceFile, progress: (Int) throws -> Void = { _ in }
     ) async throws -> (id: Int64, counts: UserCounts) {
         let (message, queue) = (campaign.message, campaign.queue)
         let payload: Parameters = ["push_type": .text(message.pushType.rawValue), "payload": .text(message.payload)]
@@ -87,7 +87,7 @@ extension PostgresConnection {
 
     /// Puts the tokens of the users of a file into `device_stage`, in the caller's transaction.
     func stageUsers(
-        from file: DeviceFile, for message: MessageDraft, inQueue queue: QueueName, progress: (Int) -> Void
+        from file: DeviceFile, for message: MessageDraft, inQueue queue: QueueName, progress: (Int) throws -> Void
     ) async throws -> UserCounts {
         try await runScript(Statement.makeDeviceStage)
         try await runScript(Statement.makeUserStage)
@@ -97,28 +97,32 @@ extension PostgresConnection {
         let parameters: Parameters = [
             "queue": .queue(queue), "push_type": .text(message.pushType.rawValue), "payload": .text(message.payload),
         ]
-        let row = try await execute(.stageUsers, parameters, within: Self.fileLimit).one()
+        let row = try await waitingForCalls { () async throws(PostgresError) in
+            try await execute(.stageUsers, parameters, within: Self.fileLimit).one()
+        }
         try await runScript("analyze device_stage", within: Self.fileLimit)
         return UserCounts(
             users: row.count("given"), devices: row.count("devices"), withoutDevice: row.count("without_device"))
     }
 
     private func readUsers(
-        of file: DeviceFile, progress: (Int) -> Void, _ add: ([String]) async throws -> Void
+        of file: DeviceFile, progress: (Int) throws -> Void, _ add: ([String]) async throws -> Void
     ) async throws {
         var reader = UserFileReader(file: file.name)
         var part: [String] = []
         while let piece = try file.next() {
             try reader.read(piece, into: &part)
-            progress(reader.userCount)
+            try progress(reader.userCount)
             guard part.count >= Self.userPart else { continue }
             try await add(part)
             part.removeAll(keepingCapacity: true)
         }
         try reader.finish(into: &part)
-        progress(reader.userCount)
+        try progress(reader.userCount)
         guard reader.userCount > 0 else { throw NoUsers(file: file.name) }
         if !part.isEmpty { try await add(part) }
+        // Asked once more: storing the last part may have taken a while.
+        try progress(reader.userCount)
     }
 }
 

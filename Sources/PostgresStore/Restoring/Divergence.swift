@@ -57,11 +57,16 @@ extension Statement {
           where \#(isDiverged)
           group by 1, 2
         ), waiting as (
-          select w.queue_id, w.root_id, sum(w.recipient_count) as waiting
+          select w.queue_id, w.root_id, sum(w.recipient_count)::bigint as waiting
           from (
             select j.queue_id, j.root_id, j.recipient_count from pushq.job j where j.root_id >= $first_id
             union all
-            select l.queue_id, l.root_id, l.recipient_count from pushq.lease l where l.root_id >= $first_id) w
+            select l.queue_id, l.root_id, l.recipient_count from pushq.lease l where l.root_id >= $first_id
+            union all
+            -- Campaigns without jobs, or without all of them: workers that follow the new primary make none here.
+            select f.queue_id, f.campaign_id, pushq.fan_out_left(f, 'infinity')
+            from pushq.fan_out f
+            where f.campaign_id >= $first_id and not f.done) w
           group by 1, 2)
         select n.tenant, n.app, n.environment, n.queue_id, root_id, c.key, coalesce(e.delivered, 0) as delivered,
                coalesce(e.rejected, 0) as rejected, coalesce(e.unknown, 0) as unknown, coalesce(w.waiting, 0) as waiting

@@ -77,7 +77,7 @@ extension PostgresConnection {
     /// Treats the database as restored, because the operator knows of a restore that pushq cannot detect.
     package func declareRestore() async throws(PostgresError) {
         try await followTimeline()
-        _ = try await execute(.declareRestore)
+        _ = try await execute(.declareRestore, within: Self.patience)
     }
 }
 

@@ -2,14 +2,15 @@ extension Statement {
     fileprivate static let isRouter = Statement(
         "is_router", "select to_regclass('pushq_router.place') is not null as is_router")
 
-    /// Tells a router where a tenant is. The router must know the database already.
+    /// Tells a router where a tenant is. The router must know the database already. It notes the time also where it
+    /// knew the place: a `pushq-admin router` that asked the databases before the move may still be running.
     fileprivate static let tellRouter = Statement(
         "tell_router",
         #"""
         with told as (
           update pushq_router.place p
-          set database = $number
-          where p.tenant = $tenant and p.database <> $number
+          set database = $number, told_at = now()
+          where p.tenant = $tenant
             and exists (select from pushq_router.database d where d.number = $number))
         select exists (select from pushq_router.database d where d.number = $number) as is_known
         """#)

@@ -1,3 +1,5 @@
+import QueueCore
+
 /// The SQL that creates or updates a router: a database in which producers call the usual functions, and PL/Proxy calls
 /// them in the database that holds the queue's tenant.
 ///
@@ -10,17 +12,21 @@ package struct RouterScript {
     private let parts: [(part: RouterPart, connection: String)]
     private let isComplete: Bool
     private let doubled: Set<String>
+    private let age: Duration
 
     /// - Parameters:
     ///   - parts: the databases, each with the router's connection to it: libpq's parameters without a user.
     ///   - isComplete: whether these are all databases. If not, the router keeps what it knows about the others.
     ///   - doubled: tenants that are in several databases. The router keeps what it knows about them.
+    ///   - age: how long ago the first database was asked. Where a tenant has moved to since then, the router knows
+    ///     better, if it was told.
     package init(
-        _ parts: [(part: RouterPart, connection: String)], isComplete: Bool, doubled: Set<String> = []
+        _ parts: [(part: RouterPart, connection: String)], isComplete: Bool, doubled: Set<String> = [], age: Duration
     ) {
         self.parts = parts
         self.isComplete = isComplete
         self.doubled = doubled
+        self.age = age
     }
 
     package var text: String {
@@ -32,6 +38,8 @@ package struct RouterScript {
     private static let start = """
         -- Made by pushq-admin router: for a database of its own, as a superuser. It may be run again at any time.
         begin;
+        -- Calls that begin later would wait behind a lock for which this waits.
+        set local lock_timeout = '2s';
         set local client_min_messages = warning;
         set local standard_conforming_strings = on;
         do $router$
@@ -64,12 +72,29 @@ package struct RouterScript {
           login    text not null,
           tenant   text not null,
           database int  not null references pushq_router.database,
+          told_at  timestamptz,  -- by the command that moved the tenant
           primary key (login, tenant)
         );
         create table if not exists pushq_router.made (digest text not null);
-        alter table pushq_router.database owner to pushq_router;
-        alter table pushq_router.place owner to pushq_router;
-        alter table pushq_router.made owner to pushq_router;
+        -- To alter a table is to wait for all calls that are under way, even if nothing changes.
+        do $router$
+        declare
+          thing record;
+        begin
+          for thing in
+            select c.relname as name
+            from pg_class c
+            where c.relnamespace = 'pushq_router'::regnamespace and c.relname in ('database', 'place', 'made')
+              and c.relowner <> 'pushq_router'::regrole
+          loop
+            execute format('alter table pushq_router.%I owner to pushq_router', thing.name);
+          end loop;
+          -- An earlier version made the table without it.
+          if not exists (
+            select from pg_attribute a where a.attrelid = 'pushq_router.place'::regclass and a.attname = 'told_at') then
+            alter table pushq_router.place add told_at timestamptz;
+          end if;
+        end $router$;
         """
 
     /// Finds the caller in the same way as `pushq.caller()`.
@@ -175,6 +200,8 @@ package struct RouterScript {
         let numbers = parts.map { "\($0.part.number)" }.joined(separator: ", ")
         let databases = parts.map { "(\($0.part.number), \(Self.quoted($0.connection)))" }
         let asked = isComplete ? "" : " and database in (\(numbers))"
+        // A full second, and the time that it takes to pass this on to the router.
+        let seconds = age.components.seconds + 6
         return """
             -- What stays is left alone, and so is a tenant of which nobody knows for certain in which database it is.
             insert into pushq_router.database
@@ -186,12 +213,15 @@ package struct RouterScript {
             delete from pushq_router.place
             where (login, tenant) not in (select h.login, h.tenant from pg_temp.here h)
               and tenant <> all (array[\(keptList)]::text[])\(asked);
-            insert into pushq_router.place select h.login, h.tenant, h.database from pg_temp.here h
+            insert into pushq_router.place (login, tenant, database)
+            select h.login, h.tenant, h.database from pg_temp.here h
             on conflict (login, tenant) do update set database = excluded.database
-            where place.database <> excluded.database;
+            where place.database <> excluded.database
+              -- What the router was told of a move is newer than what the databases said.
+              and (place.told_at is null or place.told_at < now() - interval '\(seconds) seconds');
             \(isComplete ? "delete from pushq_router.database where number not in (\(numbers))\n  and number not in (select p.database from pushq_router.place p);" : "")
             """
     }
 
-    private static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: "''"))'" }
+    private static func quoted(_ text: String) -> String { "'\(text.replacing(scalar: "'", with: "''"))'" }
 }

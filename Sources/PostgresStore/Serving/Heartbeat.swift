@@ -1,10 +1,10 @@
 extension Statement {
-    /// Writes the row of a worker. Also deletes the rows of workers that have shown no sign of life for a minute;
-    /// otherwise every producer would notify such a worker as a sleeper for ever. The throughput replaces what the
-    /// worker reported for its queues before.
+    /// Writes the row of a worker. Also deletes the rows of workers that have shown no sign of life for a minute. The
+    /// throughput replaces what the worker reported for its queues before.
     ///
     /// A row that was written before the database's clock was set back claims that its worker is alive until that time.
-    /// The statement sets its time to now; a live worker writes its row again.
+    /// The statement sets its time to now; a live worker writes its row again. It deletes such rows of sleepers, which
+    /// every producer would notify until that time.
     static let showWorker = Statement(
         "show_worker",
         #"""
@@ -22,10 +22,7 @@ extension Statement {
           where seen_at < now() - interval '1 minute' and id <> $id
           returning id),
         woken as (
-          delete from pushq.sleeper s
-          where s.worker_id in (select id from gone)
-            or (s.since < now() - interval '1 minute' or s.since > now() + interval '1 minute') and s.worker_id <> $id
-              and not exists (select from pushq.worker w where w.id = s.worker_id)),
+          delete from pushq.sleeper where since > now() + interval '1 minute'),
         quiet as (
           delete from pushq.throughput t
           where t.worker_id in (select id from gone)
@@ -44,10 +41,10 @@ extension Statement {
             set shown_at = now(), seconds = excluded.seconds, sent = excluded.sent, in_flight = excluded.in_flight,
                 accepted = excluded.accepted, unanswered = excluded.unanswered, refused = excluded.refused,
                 latency = excluded.latency)
-        insert into pushq.worker (id, name, version, draining, queues, in_flight, jobs, recipients, connections,
-                                  streams, unreachable, in_outage, refusals, unusable, faults, prevention)
-        values ($id, $name, $version, $draining, $queues, $in_flight, $jobs, $recipients, $connections, $streams,
-                $unreachable, $in_outage, $refusals, $unusable, $faults, $prevention)
+        insert into pushq.worker (id, name, version, started_at, draining, queues, in_flight, jobs, recipients,
+                                  connections, streams, unreachable, in_outage, refusals, unusable, faults, prevention)
+        values ($id, $name, $version, now() - $uptime::interval, $draining, $queues, $in_flight, $jobs, $recipients,
+                $connections, $streams, $unreachable, $in_outage, $refusals, $unusable, $faults, $prevention)
         on conflict (id) do update
           set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight, jobs = excluded.jobs,
               recipients = excluded.recipients, connections = excluded.connections, streams = excluded.streams,
@@ -63,7 +60,8 @@ extension Statement {
     static let removeWorker = Statement(
         "remove_worker",
         #"""
-        with woken as (delete from pushq.sleeper where worker_id = $id),
+        with woken as (
+          delete from pushq.sleeper where worker_id = $id and \#(isSleeping)),
         quiet as (delete from pushq.throughput where worker_id = $id)
         delete from pushq.worker where id = $id
         """#)
@@ -74,6 +72,9 @@ package struct WorkerReport: Sendable {
     /// The worker's host and process.
     package var name: String
     package var version = ""
+    /// The time since the worker started. It is stored where the worker has no row: at its first heartbeat, and after
+    /// other workers have deleted the row, as after an outage of a minute.
+    package var uptime = Duration.zero
     /// The pattern of the queues that the worker serves.
     package var queues = "*"
     package var isDraining = false
@@ -124,7 +125,7 @@ extension PostgresConnection {
     package func showWorker(_ id: Int64, _ worker: WorkerReport) async throws(PostgresError) -> SchemaMismatch? {
         let parameters: Parameters = [
             "id": .int8(id), "name": .text(worker.name), "version": .text(worker.version),
-            "draining": .bool(worker.isDraining), "queues": .text(worker.queues),
+            "uptime": .interval(worker.uptime), "draining": .bool(worker.isDraining), "queues": .text(worker.queues),
             "in_flight": .int4(Int32(clamping: worker.inFlight)), "jobs": .int4(Int32(clamping: worker.heldJobs)),
             "recipients": .int4(Int32(clamping: worker.heldRecipients)),
             "connections": .int4(Int32(clamping: worker.connections)),

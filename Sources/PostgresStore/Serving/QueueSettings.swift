@@ -50,7 +50,10 @@ extension Statement {
           for share of c skip locked),
         paused as (
           update pushq.queue q
-          set paused_at = now(), paused_reason = $reason, paused_credential_version = $version
+          set paused_at = now(), paused_reason = $reason, paused_credential_version = $version,
+              -- In a row, if the queue was resumed a short time ago.
+              credential_refusals = least(
+                1 + case when q.resumed_at > now() - interval '1 hour' then q.credential_refusals else 0 end, 100)
           from free f
           where q.id = f.id and q.paused_at is null
           returning q.id, pushq.tell('queue', q.id))
@@ -108,7 +111,7 @@ package struct QueueSettings: Sendable {
 package struct CredentialVersion: Hashable, Sendable {
     package let id: Int32
     package let version: Int32
-    /// When a replacement created this version; nil for the first version.
+    /// When this version began; nil for the first version.
     package let replacedAt: Date?
 
     package init(id: Int32, version: Int32, replacedAt: Date? = nil) {
@@ -134,9 +137,9 @@ package struct StoredCredential: Sendable, Equatable {
 
     package let id: Int32
     package let tenantID: Int32
-    /// Grows with each replacement.
+    /// Grows with each replacement, and with each resume after a refusal.
     package let version: Int32
-    /// When the credential was last replaced.
+    /// When this version began.
     package var replacedAt: Date? = nil
     package let kind: Kind
     package let sealed: [UInt8]

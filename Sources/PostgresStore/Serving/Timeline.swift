@@ -2,12 +2,14 @@ package import FoundationEssentials
 
 extension Statement {
     fileprivate static let followTimeline = Statement(
-        "follow_timeline", "select timeline, undecided, back_to from pushq.follow_timeline()")
+        "follow_timeline", "select cluster, timeline, undecided, back_to from pushq.follow_timeline()")
 }
 
 /// The copy of the database that a session is connected to: the primary, a standby that took its place, or a restored
 /// backup.
 package struct DatabaseCopy: Sendable {
+    /// The number that `initdb` gave the cluster. A dump that is restored elsewhere is in another one.
+    package let cluster: Int64
     /// The timeline of the server's write-ahead log. It grows whenever a standby or a base backup becomes the primary.
     package let timeline: Int32
     /// The number of queues that are paused because the database was restored, and that wait for an operator's
@@ -28,7 +30,7 @@ extension PostgresConnection {
         do throws(PostgresError) {
             let row = try await execute(.followTimeline).one()
             return DatabaseCopy(
-                timeline: row.int4("timeline"), undecidedQueues: row.count("undecided"),
+                cluster: row.int8("cluster"), timeline: row.int4("timeline"), undecidedQueues: row.count("undecided"),
                 backTo: row.optionalTime("back_to"))
         } catch .notMigrated, .notAllowed {
             return nil

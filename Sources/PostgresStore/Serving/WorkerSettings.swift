@@ -63,6 +63,12 @@ extension PostgresConnection {
         return SessionLack(role: role, settings: rows.map { $0.text("setting") })
     }
 
+    /// Lets no statement wait longer than a second for a lock, if the session belongs to this connection alone. Behind
+    /// a pooler, only the functions that delete rows limit their waits.
+    package func limitLockWaits() async throws(PostgresError) {
+        _ = try await execute(.limitLockWaits, ["backend": .int4(backendProcessID)])
+    }
+
     /// Whether the server has this role.
     package func hasRole(_ role: String) async throws(PostgresError) -> Bool {
         try await execute(.hasRole, ["role": .text(role)]).one().bool("has_role")
@@ -104,6 +110,10 @@ extension Statement {
           and (w.name <> 'client_min_messages' or s.value = 'error')
           and (w.name <> 'synchronous_commit' or s.value = 'off')
         """#)
+
+    fileprivate static let limitLockWaits = Statement(
+        "limit_lock_waits",
+        "select set_config('lock_timeout', '1s', false) where pg_backend_pid() = $backend")
 
     fileprivate static let hasRole = Statement(
         "has_role", "select exists (select from pg_catalog.pg_roles where rolname = $role) as has_role")

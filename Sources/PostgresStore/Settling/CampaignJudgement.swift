@@ -1,5 +1,5 @@
 extension Statement {
-    /// Pauses campaigns with too many bad answers (migrations/functions/campaign_control.sql).
+    /// Pauses campaigns with too many bad answers (migrations/functions/judge_campaigns.sql).
     static let judgeCampaigns = Statement(
         "judge_campaigns",
         "select queue_id, key, reason from pushq.judge_campaigns($queue_ids::int[], $campaign_ids::bigint[])")

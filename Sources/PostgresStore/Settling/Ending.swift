@@ -15,7 +15,8 @@ extension Statement {
     /// one.
     /// - `$again_…`: the recipients of all jobs that are sent to again: see ``continuingJobs``.
     /// - `$report_…`: what APNs reported about devices. A null time stands for the time of sending; the age is how many
-    ///   µs ago the push was sent.
+    ///   µs ago the push was sent. With a kind, the report counts only if the token is of this kind, and perhaps
+    ///   only if the app itself has registered it so.
     /// - `$channel_…`: what APNs reported about channels. The pause is the time in µs in which nothing new is due; null
     ///   retires the channel.
     static let endJobs = Statement(
@@ -75,13 +76,20 @@ extension Statement {
           select distinct on (f.queue_id, x.device_id, x.suspect)
                  f.queue_id, x.device_id, x.reason, t.reported_at, x.suspect, f.root_id, f.job_id
           from unnest($report_places::bigint[], $report_devices::bigint[], $report_reasons::smallint[],
-                      $report_times::timestamptz[], $report_suspects::boolean[], $report_ages::bigint[])
-            as x(place, device_id, reason, reported_at, suspect, age)
+                      $report_times::timestamptz[], $report_suspects::boolean[], $report_ages::bigint[],
+                      $report_kinds::text[], $report_registered::boolean[])
+            as x(place, device_id, reason, reported_at, suspect, age, kind, is_registered)
           join fenced f on f.place = x.place
           -- The time of a report is at most the time of sending, so a report says nothing about an app that registers
           -- the token while the push is in flight.
           cross join lateral (
             select least(x.reported_at, now() - x.age * interval '1 microsecond') as reported_at) t
+          where x.kind is null or exists (
+            select
+            from pushq.device d
+            where d.queue_id = f.queue_id and d.id = x.device_id
+              and d.kind in (x.kind, case x.kind when 'liveactivity' then 'liveactivity-start' end)
+              and (d.registered_at is not null or not x.is_registered))
           -- A bad token does not tell when it died. If a device is also reported as dead, that report counts, however
           -- old it is.
           order by f.queue_id, x.device_id, x.suspect, t.reported_at desc),
@@ -227,6 +235,8 @@ extension PostgresConnection {
             "report_times": .optionalTimestamptzArray(reports.map(\.report.reportedAt)),
             "report_suspects": .boolArray(reports.map { $0.report.reason.row.action == .suspect }),
             "report_ages": .int8Array(reports.map { max(0, $0.report.sentAt.duration(to: now).wholeMicroseconds) }),
+            "report_kinds": .optionalTextArray(reports.map(\.report.neededKind)),
+            "report_registered": .boolArray(reports.map(\.report.needsRegistration)),
 
             "suspicions": .int2Array(Self.suspicions),
 
@@ -238,5 +248,20 @@ extension PostgresConnection {
         return WrittenLeases(
             try await execute(
                 .endJobs, parameters + jobs.map(\.again).parameters + jobs.map(\.key).parameters))
+    }
+}
+
+extension SettledJob.DeviceReport {
+    /// The kind of token for which the report counts, as `pushq.device_kind` names it; nil: for any.
+    fileprivate var neededKind: String? {
+        switch accused {
+        case .deviceOfKind(let type), .deviceRegistered(let type): type.rawValue
+        case .device, .nobody: nil
+        }
+    }
+
+    /// Whether it counts only if the app has registered the token.
+    fileprivate var needsRegistration: Bool {
+        if case .deviceRegistered = accused { true } else { false }
     }
 }

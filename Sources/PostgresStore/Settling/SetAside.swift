@@ -64,10 +64,10 @@ package enum SetAsideAnswer: Equatable, Sendable {
     case lost
 }
 
-/// How often the end of a job may be refused.
+/// How often the end of a job is tried if PostgreSQL refuses it.
 package struct SetAsidePolicy: Sendable {
-    /// The number of refusals after which the end is not tried again.
-    package var most = 3
+    /// The number of refused tries after which the end is not tried again.
+    package var maximumTries = 3
     /// The time before the end is tried again after the first refusal.
     package var pause = Duration.seconds(10)
 
@@ -86,7 +86,7 @@ extension PostgresConnection {
             .setAside,
             [
                 "queue_id": .int4(key.queueID), "job_id": .int8(key.jobID), "epoch": .int4(key.epoch),
-                "worker_id": .int8(workerID), "problem": .text(problem), "most": .int4(Int32(policy.most)),
+                "worker_id": .int8(workerID), "problem": .text(problem), "most": .int4(Int32(policy.maximumTries)),
                 "pause": .interval(policy.pause), "losses": .int2(Int16(job.addedLosses)),
                 "watermark": .int2(Int16(job.progress.watermark)), "outcomes": .bytea(job.progress.outcomes),
             ])

@@ -28,15 +28,21 @@ package struct SettledJob: Sendable {
     package struct DeviceReport: Sendable {
         package let deviceID: Int64
         package let reason: Reason
+        /// Whether the report counts for any device, or only for one whose token is for the push's type.
+        package let accused: Reason.Accused
         /// When APNs found the token dead, in microseconds since 1970. If nil or later than `sentAt`, the report counts
         /// as of `sentAt`.
         package let reportedAt: Int64?
-        /// When the push was sent that got this answer.
+        /// When the push that got this answer was sent.
         package let sentAt: ContinuousClock.Instant
 
-        package init(deviceID: Int64, reason: Reason, reportedAt: Int64?, sentAt: ContinuousClock.Instant) {
+        package init(
+            deviceID: Int64, reason: Reason, accused: Reason.Accused = .device, reportedAt: Int64?,
+            sentAt: ContinuousClock.Instant
+        ) {
             self.deviceID = deviceID
             self.reason = reason
+            self.accused = accused
             self.reportedAt = reportedAt
             self.sentAt = sentAt
         }

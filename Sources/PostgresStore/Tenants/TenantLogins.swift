@@ -50,8 +50,10 @@ extension Statement {
         "grant_role",
         #"""
         select format(
-                 'do $do$ begin grant %I to %I; exception when unique_violation then null; end $do$',
-                 w.role, r.rolname) as statement,
+                 -- As a literal: between dollar quotes, a name could end them.
+                 'do %L',
+                 format('begin grant %I to %I; exception when unique_violation then null; end', w.role, r.rolname))
+                 as statement,
                w.role, quote_ident(current_user) as me,
                coalesce(pg_has_role(r.oid, to_regrole(w.role), 'member'), false) as is_member,
                \#(wasGranted) as was_granted,

@@ -39,7 +39,8 @@ extension Statement {
                case when u.bytes_day = pushq.today() then u.bytes else 0 end as day_bytes,
                (select count(*) * pushq.call_weight(o.max_calls)
                 from pushq.call c
-                where c.tenant_id = t.id and c.called_at > now() - interval '1 second') as calls,
+                where c.tenant_id = t.id and c.called_at > now() - interval '1 second'
+                  and c.called_at <= now() + interval '1 second') as calls,
                (select count(*)
                 from pushq.queue q
                 join pushq.fan_out f on f.queue_id = q.id and not f.done

@@ -17,10 +17,12 @@ extension Statement {
     fileprivate static let changeWorkerLogin = Statement(
         "change_worker_login",
         #"""
-        select format(
-                 case when $is_granted::boolean
-                      then 'do $do$ begin grant pushq_worker to %I; exception when unique_violation then null; end $do$'
-                      else 'revoke pushq_worker from %I' end, r.rolname) as statement,
+        select case when $is_granted::boolean
+                    then format(
+                      -- As a literal: between dollar quotes, a name could end them.
+                      'do %L', format(
+                        'begin grant pushq_worker to %I; exception when unique_violation then null; end', r.rolname))
+                    else format('revoke pushq_worker from %I', r.rolname) end as statement,
                \#(isWorker) as is_member,
                to_regrole('pushq_worker') is not null as has_role,
                quote_ident(current_user) as me,

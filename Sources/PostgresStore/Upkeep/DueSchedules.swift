@@ -15,6 +15,8 @@ package struct DueRun: Equatable, Sendable {
         case started(campaign: String)
         /// The run was due more than an hour ago, and its schedule does not start such late runs.
         case missed
+        /// The run is due later, by time zone data that the server has got since the run's time was stored.
+        case moved
         /// The run could not be started, and is tried again in a minute or later.
         case failed(problem: String)
         /// The run failed again, with the same problem.
@@ -52,6 +54,7 @@ extension PostgresConnection {
                 switch row.text("event") {
                 case "started": .started(campaign: row.text("campaign"))
                 case "missed": .missed
+                case "moved": .moved
                 case "failed": .failed(problem: row.text("problem"))
                 default: .failedAgain
                 }

@@ -4,6 +4,10 @@ extension Statement {
     /// Finds certificates that expire soon, if that was not reported yet. Each threshold is reported once, by the
     /// worker that notes it first. If a certificate has crossed several thresholds meanwhile, only the last one is
     /// reported. Thresholds are in days.
+    ///
+    /// A certificate with more time left than at its last warning had that warning while the database's clock was
+    /// ahead. The statement forgets the warning, so that the next call reports the certificate by the right time. A day
+    /// is left for smaller corrections of the clock, which must not repeat a warning.
     static let noteExpiringCredentials = Statement(
         "note_expiring_credentials",
         #"""
@@ -25,7 +29,18 @@ extension Statement {
           set warned_days = f.days
           from free f
           where c.tenant_id = f.tenant_id and c.id = f.id and (c.warned_days is null or c.warned_days > f.days)
-          returning c.tenant_id, c.id)
+          returning c.tenant_id, c.id),
+        premature as materialized (
+          select tenant_id, id
+          from pushq.credential
+          where not_after > now() + make_interval(days => warned_days + 1)
+          for no key update skip locked),
+        forgotten as (
+          update pushq.credential c
+          set warned_days = null
+          from premature p
+          where c.tenant_id = p.tenant_id and c.id = p.id
+            and c.not_after > now() + make_interval(days => c.warned_days + 1))
         select t.name as tenant, c.name, c.not_after, now() as now, n.id is not null as is_noted,
                (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id) as queues
         from due d

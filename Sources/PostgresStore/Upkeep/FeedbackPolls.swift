@@ -101,8 +101,8 @@ extension PostgresConnection {
     }
 
     /// Acts on some of the stored records. Returns the number of records, and the number of devices deactivated.
-    package func actOnFeedback(most: Int = 1000) async throws(PostgresError) -> (acted: Int, deactivated: Int) {
-        let row = try await execute(.actOnFeedback, ["limit": .int4(Int32(most))]).one()
+    package func actOnFeedback(atMost limit: Int = 1000) async throws(PostgresError) -> (acted: Int, deactivated: Int) {
+        let row = try await execute(.actOnFeedback, ["limit": .int4(Int32(limit))]).one()
         return (row.count("acted"), row.count("deactivated"))
     }
 }

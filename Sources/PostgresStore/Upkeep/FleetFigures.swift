@@ -35,9 +35,10 @@ extension Statement {
           select f.tenant, f.app, f.environment, f.lane, j.jobs, j.recipients, f.run_at as oldest
           from (select * from due order by run_at limit $lanes) f
           cross join lateral (
-            select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
+            select count(*) as jobs,
+                   coalesce(sum(pushq.waiting_recipients(recipient_count, outcomes)), 0)::bigint as recipients
             from (
-              select j.recipient_count
+              select j.recipient_count, j.outcomes
               from pushq.job j
               where j.queue_id = f.queue_id and j.lane = f.lane and j.run_at <= now()
               order by j.run_at, j.id
@@ -87,7 +88,12 @@ extension Statement {
         #"""
         select count(*) filter (where not w.draining) as working, count(*) filter (where w.draining) as draining,
                (select count(*)
-                from (select from pushq.stuck_job k where k.set_aside_at is not null limit 1000) k) as set_aside
+                from (
+                  select
+                  from pushq.stuck_job k
+                  join pushq.job j on j.queue_id = k.queue_id and j.id = k.job_id
+                  where k.set_aside_at is not null
+                  limit 1000) k) as set_aside
         from pushq.worker w
         where pushq.is_alive(w.seen_at)
         """#)

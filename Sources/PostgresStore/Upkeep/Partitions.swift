@@ -40,24 +40,24 @@ extension PostgresConnection {
     /// - Parameters:
     ///   - today: the current day; nil: the database's.
     ///   - tries: how often to try to drop days that other transactions use. Each try blocks all others for 50 ms.
-    ///   - goesOn: asked before each long step; if false, the rest is left to the next round.
+    ///   - mayContinue: asked before each long step; if false, the rest is left to the next round.
     /// - Returns: what was created or dropped, such as `made body_20260301`.
     package func maintainPartitions(
         _ retention: Retention = Retention(), today: CalendarDay? = nil, tries: Int = 20,
-        while goesOn: () async throws(PostgresError) -> Bool = { true }
+        while mayContinue: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) -> [String] {
         var changed = try await makePartitions(retention, today: today)
         var problems = Problems()
         // A job that cannot be moved keeps only its own day, and a day that is in use does not keep other days from
         // being cleared.
         await problems.note { () async throws(PostgresError) in
-            try await moveOutOfOldDays(try await longest(retention), today: today, while: goesOn)
+            try await moveOutOfOldDays(try await longest(retention), today: today, while: mayContinue)
         }
         await problems.note { () async throws(PostgresError) in
-            changed += try await dropPartitions(retention, today: today, tries: tries, while: goesOn)
+            changed += try await dropPartitions(retention, today: today, tries: tries, while: mayContinue)
         }
         await problems.note { () async throws(PostgresError) in
-            try await clearDays(retention, today: today, while: goesOn)
+            try await clearDays(retention, today: today, while: mayContinue)
         }
         try problems.throwFirst()
         return changed
@@ -85,7 +85,8 @@ extension PostgresConnection {
     /// drops the days of the other tables.
     /// - Returns: what was dropped, such as `dropped body_20260301`.
     private func dropPartitions(
-        _ retention: Retention, today: CalendarDay?, tries: Int, while goesOn: () async throws(PostgresError) -> Bool
+        _ retention: Retention, today: CalendarDay?, tries: Int,
+        while mayContinue: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) -> [String] {
         let period: Parameters = [
             "today": .date(today), "days": .int4(Int32(retention.days)),
@@ -99,7 +100,7 @@ extension PostgresConnection {
             // Drops recipients before their messages and outcomes.
             for parent in ["body", "feedback", "message", "result"] {
                 do throws(PostgresError) {
-                    while try await goesOn() {
+                    while try await mayContinue() {
                         let row = try await execute(.dropPartition, period + ["parent": .text(parent)]).one()
                         guard let name = row.optionalText("drop_partition") else { break }
                         dropped.append("dropped \(name)")
@@ -129,7 +130,7 @@ extension PostgresConnection {
 
     /// Deletes rows that their tenants no longer keep from days that other tenants keep.
     private func clearDays(
-        _ usual: Retention, today: CalendarDay?, while goesOn: () async throws(PostgresError) -> Bool
+        _ usual: Retention, today: CalendarDay?, while mayContinue: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) {
         let parameters: Parameters = [
             "today": .date(today), "days": .int4(Int32(usual.days)), "feedback_days": .int4(Int32(usual.feedbackDays)),
@@ -138,7 +139,7 @@ extension PostgresConnection {
             (parent: row.text("parent"), day: row.date("day"), queues: row.int4Array("queues"))
         }
         for (parent, day, queues) in days {
-            _ = try await clearDay(day, of: parent, queues: queues, while: goesOn) { _, _ in }
+            _ = try await clearDay(day, of: parent, queues: queues, while: mayContinue) { _, _ in }
         }
     }
 
@@ -146,16 +147,17 @@ extension PostgresConnection {
     /// gone.
     /// - Parameters:
     ///   - parent: the partitioned table.
-    ///   - goesOn: asked before each step.
+    ///   - mayContinue: asked before each step.
     ///   - count: is called after each step with the table and the number of rows deleted.
     func clearDay(
-        _ day: CalendarDay, of parent: String, queues: [Int32], while goesOn: () async throws(PostgresError) -> Bool,
+        _ day: CalendarDay, of parent: String, queues: [Int32],
+        while mayContinue: () async throws(PostgresError) -> Bool,
         count: (String, Int) -> Void
     ) async throws(PostgresError) -> Bool {
         let part: Parameters = ["parent": .text(parent), "day": .date(day), "queues": .int4Array(queues)]
         var last: (queue: Int32, id: Int64)? = (0, 0)
         while let (queue, id) = last {
-            guard try await goesOn() else { return false }
+            guard try await mayContinue() else { return false }
             let row = try await execute(.clearDay, part + ["after_queue": .int4(queue), "after_id": .int8(id)]).one()
             last = row.optionalInt4("after_queue").map { ($0, row.int8("after_id")) }
             count(parent, row.count("gone"))
@@ -165,7 +167,7 @@ extension PostgresConnection {
 
     /// Moves waiting jobs to today if their day is past retention or if they are due soon.
     private func moveOutOfOldDays(
-        _ retention: Retention, today: CalendarDay?, while goesOn: () async throws(PostgresError) -> Bool
+        _ retention: Retention, today: CalendarDay?, while mayContinue: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) {
         let period: Parameters = ["today": .date(today), "days": .int4(Int32(retention.days))]
         guard try await execute(.hasOldDays, period).one().bool("has_old_days") else { return }
@@ -174,7 +176,7 @@ extension PostgresConnection {
             _ = try await execute(.moveScheduled, period)
         }
         var last: (queue: Int32, job: Int64)? = (-1, 0)
-        while let (queue, job) = last, try await goesOn() {
+        while let (queue, job) = last, try await mayContinue() {
             let parameters = period + ["after_queue": .int4(queue), "after_job": .int8(job)]
             let row = try await execute(.moveWaiting, parameters).one()
             last = row.optionalInt4("after_queue").map { ($0, row.int8("after_job")) }

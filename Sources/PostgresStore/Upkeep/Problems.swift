@@ -1,9 +1,11 @@
 /// Collects the errors of several steps that do not depend on each other.
-struct Problems {
+package struct Problems {
     private var first: PostgresError?
 
+    package init() {}
+
     /// Performs a step, and notes its error.
-    mutating func note(_ step: () async throws(PostgresError) -> Void) async {
+    package mutating func note(_ step: () async throws(PostgresError) -> Void) async {
         do throws(PostgresError) {
             try await step()
         } catch {
@@ -12,7 +14,7 @@ struct Problems {
     }
 
     /// Throws the first error.
-    func throwFirst() throws(PostgresError) {
+    package func throwFirst() throws(PostgresError) {
         if let first { throw first }
     }
 }

@@ -12,7 +12,13 @@ extension Statement {
         update pushq.list
         set abandoned = true
         where queue_id = $queue_id
-          and id in (select l.id from pushq.list l where l.queue_id = $queue_id for no key update skip locked)
+          and id in (
+            select l.id
+            from pushq.list l
+            where l.queue_id = $queue_id and l.id > $after
+            order by l.id
+            limit \#(stepOfLists)
+            for no key update skip locked)
         returning id
         """#)
     /// A send or a setting may be committed while its app is being removed, so the queues are cleared a last time a day
@@ -33,15 +39,15 @@ extension PostgresConnection {
     /// Deletes what is left of removed queues. Returns whether all of it is gone.
     /// - Parameters:
     ///   - tenant: only the queues of the tenant that had this name; nil: all.
-    ///   - goesOn: asked before each step.
+    ///   - mayContinue: asked before each step.
     ///   - count: is called after each step with the table and the number of rows deleted.
     func clearRemovedQueues(
-        of tenant: String? = nil, while goesOn: () async throws(PostgresError) -> Bool,
+        of tenant: String? = nil, while mayContinue: () async throws(PostgresError) -> Bool,
         count: (String, Int) -> Void = { _, _ in }
     ) async throws(PostgresError) -> Bool {
         let queues = try await execute(.removedQueues, ["tenant": .text(tenant)])
             .map { (id: $0.int4("queue_id"), isLast: $0.bool("is_last")) }
-        guard try await clear(queues: queues.map(\.id), while: goesOn, count: count) else { return false }
+        guard try await clear(queues: queues.map(\.id), while: mayContinue, count: count) else { return false }
         for queue in queues where queue.isLast {
             _ = try await execute(.forgetRemovedQueue, ["queue_id": .int4(queue.id)])
         }
@@ -50,19 +56,19 @@ extension PostgresConnection {
 
     /// Deletes the rows of removed queues. Returns whether all of them are gone.
     /// - Parameters:
-    ///   - goesOn: asked before each step.
+    ///   - mayContinue: asked before each step.
     ///   - count: is called after each step with the table and the number of rows deleted.
     func clear(
-        queues: [Int32], while goesOn: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
+        queues: [Int32], while mayContinue: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
     ) async throws(PostgresError) -> Bool {
         for queueID in queues {
-            guard try await clear(queue: queueID, while: goesOn, count: count) else { return false }
+            guard try await clear(queue: queueID, while: mayContinue, count: count) else { return false }
         }
-        return try await clearHistory(of: queues, while: goesOn, count: count)
+        return try await clearHistory(of: queues, while: mayContinue, count: count)
     }
 
     private func clear(
-        queue queueID: Int32, while goesOn: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
+        queue queueID: Int32, while mayContinue: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
     ) async throws(PostgresError) -> Bool {
         // The first tables are those whose rows would be sent.
         for table in [
@@ -72,7 +78,7 @@ extension PostgresConnection {
         ] {
             var last: Int64? = 0
             while let since = last {
-                guard try await goesOn() else { return false }
+                guard try await mayContinue() else { return false }
                 let parameters: Parameters = ["queue_id": .int4(queueID), "table": .text(table), "since": .int8(since)]
                 let row = try await execute(.clearQueue, parameters).one()
                 last = row.optionalInt8("last")
@@ -80,15 +86,20 @@ extension PostgresConnection {
             }
         }
         let queue: Parameters = ["queue_id": .int4(queueID)]
-        for list in try await execute(.listsOfQueue, queue).map({ $0.int8("id") }) {
-            guard try await forgetList(list, ofQueue: queueID, while: goesOn) else { return false }
-        }
+        var lists: [Int64] = []
+        repeat {
+            lists = try await execute(.listsOfQueue, queue + ["after": .int8(lists.last ?? 0)])
+                .map { $0.int8("id") }.sorted()
+            for list in lists {
+                guard try await forgetList(list, ofQueue: queueID, while: mayContinue) else { return false }
+            }
+        } while lists.count == Statement.stepOfLists
         var gone = 5000
         while gone == 5000 {
-            guard try await goesOn() else { return false }
+            guard try await mayContinue() else { return false }
             gone = try await execute(.clearSendKeys, queue).one().count("clear_send_keys")
         }
-        guard try await goesOn() else { return false }
+        guard try await mayContinue() else { return false }
         count("settings", try await execute(.clearSettings, queue).one().count("clear_settings"))
         return true
     }
@@ -96,11 +107,13 @@ extension PostgresConnection {
     /// Deletes the queues' rows from history. Whole days are dropped as well, but perhaps only after years: a day stays
     /// as long as any tenant keeps it.
     private func clearHistory(
-        of queues: [Int32], while goesOn: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
+        of queues: [Int32], while mayContinue: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
     ) async throws(PostgresError) -> Bool {
         guard !queues.isEmpty else { return true }
         for (parent, day) in try await execute(.daysOfHistory).map({ ($0.text("parent"), $0.date("day")) }) {
-            guard try await clearDay(day, of: parent, queues: queues, while: goesOn, count: count) else { return false }
+            guard try await clearDay(day, of: parent, queues: queues, while: mayContinue, count: count) else {
+                return false
+            }
         }
         return true
     }

@@ -1,4 +1,7 @@
 extension Statement {
+    /// The maximum number of lists that one statement finds.
+    static let stepOfLists = 5000
+
     static let forgetOld = Statement("forget_old", "select pushq.forget_old($table, $days::int, 5000) as gone")
     static let forgetSends = Statement("forget_sends", "select pushq.forget_sends($table, $days::int, 5000) as gone")
     static let forgetUpdates = Statement("forget_updates", "select pushq.forget_updates($days::int, 5000) as gone")
@@ -6,6 +9,9 @@ extension Statement {
     static let forgetRecentPushes = Statement(
         "forget_recent_pushes",
         "select after_queue, after_device from pushq.forget_recent_pushes(5000, $after_queue, $after_device)")
+    static let forgetActivities = Statement(
+        "forget_activities",
+        "select after_queue, after_device from pushq.forget_activities(5000, $after_queue, $after_device)")
     /// Deletes tokens that APNs would not accept any more: their signer is no longer in use, or its credential was
     /// removed.
     static let forgetProviderTokens = Statement(
@@ -14,7 +20,12 @@ extension Statement {
         delete from pushq.provider_token
         where issued_at < now() - interval '2 hours' and (keep_until is null or keep_until <= now())
         """#)
-    static let listsToForget = Statement("lists_to_forget", "select queue_id, list_id from pushq.lists_to_forget()")
+    /// Deletes the rows of sleepers that nobody notifies any more, because they were not written anew.
+    static let forgetSleepers = Statement(
+        "forget_sleepers", "delete from pushq.sleeper where since < now() - interval '1 minute'")
+    static let listsToForget = Statement(
+        "lists_to_forget",
+        "select queue_id, list_id from pushq.lists_to_forget($after_queue, $after_list, \(stepOfLists)) order by 1, 2")
     static let forgetList = Statement("forget_list", "select pushq.forget_list($queue_id, $list, $after, 5000)")
 }
 
@@ -36,15 +47,28 @@ extension PostgresConnection {
     /// Deletes rows of plain tables that are past retention, in batches: old keys of sends, sends that reached no
     /// device, cancellations, which updates of Live Activities were the newest long ago, lists whose campaign has
     /// fanned out or was never started, old entries of the audit, pushes that frequency caps do not count any more,
-    /// useless provider tokens, and the rows of removed queues. If a step fails, the later steps are still performed.
-    /// - Parameter goesOn: asked before each step; if false, the rest is left to the next round.
-    package func forget(
-        _ retention: Retention = Retention(), while goesOn: () async throws(PostgresError) -> Bool = { true }
+    /// update tokens of Live Activities that have ended, useless provider tokens, rows of sleepers that are gone, and
+    /// the rows of removed queues. If a step fails, the later steps are still performed.
+    /// - Parameters:
+    ///   - mayContinue: asked before each step; if false, the rest is left to the next round.
+    ///   - connection: returns an open connection. It is called for each step, because one that takes too long loses
+    ///     its connection.
+    package static func forget(
+        _ retention: Retention = Retention(), while mayContinue: () async throws(PostgresError) -> Bool = { true },
+        over connection: () async throws(PostgresError) -> PostgresConnection
     ) async throws(PostgresError) {
         var problems = Problems()
-        await problems.note { () async throws(PostgresError) in
+        /// Performs a step, unless the rest is to be left to the next round.
+        func note(_ step: (PostgresConnection) async throws(PostgresError) -> Void) async {
+            await problems.note { () async throws(PostgresError) in
+                // First, because the wait for a connection may take long while PostgreSQL is out of reach.
+                guard try await mayContinue() else { return }
+                try await step(try await connection())
+            }
+        }
+        await note { open throws(PostgresError) in
             do throws(PostgresError) {
-                _ = try await clearRemovedQueues(while: goesOn)
+                _ = try await open.clearRemovedQueues(while: mayContinue)
             } catch .contended {
                 // A producer that found such a queue before its removal has not committed yet.
             }
@@ -59,44 +83,57 @@ extension PostgresConnection {
             (.forgetOld, days + ["table": .text("stuck_job")]),
             (.forgetAudit, [:]),
         ] as [(Statement, Parameters)] {
-            await problems.note { () async throws(PostgresError) in
-                while try await goesOn(), try await execute(statement, parameters).one().count("gone") == 5000 {
+            await note { open throws(PostgresError) in
+                while try await mayContinue(), try await open.execute(statement, parameters).one().count("gone") == 5000
+                {
                 }
             }
         }
-        await problems.note { () async throws(PostgresError) in try await forgetRecentPushes(while: goesOn) }
-        await problems.note { () async throws(PostgresError) in _ = try await execute(.forgetProviderTokens) }
-        await problems.note { () async throws(PostgresError) in
-            for row in try await execute(.listsToForget) {
-                let (queueID, list) = (row.int4("queue_id"), row.int8("list_id"))
-                guard try await forgetList(list, ofQueue: queueID, while: goesOn) else { return }
-            }
+        for statement in [.forgetRecentPushes, .forgetActivities] as [Statement] {
+            await note { open throws(PostgresError) in try await open.forgetPageByPage(statement, while: mayContinue) }
         }
+        await note { open throws(PostgresError) in _ = try await open.execute(.forgetProviderTokens) }
+        await note { open throws(PostgresError) in _ = try await open.execute(.forgetSleepers) }
+        await note { open throws(PostgresError) in try await open.forgetLists(while: mayContinue) }
         try problems.throwFirst()
     }
 
-    /// Deletes pushes that no frequency cap counts any more.
-    private func forgetRecentPushes(
-        while goesOn: () async throws(PostgresError) -> Bool
+    /// Performs a statement that deletes from one page of a table by device, for page after page in the order of keys.
+    private func forgetPageByPage(
+        _ statement: Statement, while mayContinue: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) {
         var (queue, device): (Int32, Int64) = (0, 0)
-        while try await goesOn() {
+        while try await mayContinue() {
             let parameters: Parameters = ["after_queue": .int4(queue), "after_device": .int8(device)]
-            let row = try await execute(.forgetRecentPushes, parameters).one()
+            let row = try await execute(statement, parameters).one()
             guard let lastQueue = row.optionalInt4("after_queue"), let lastDevice = row.optionalInt8("after_device")
             else { return }
             (queue, device) = (lastQueue, lastDevice)
         }
     }
 
+    /// Deletes the lists that no campaign needs, and their members.
+    private func forgetLists(while mayContinue: () async throws(PostgresError) -> Bool) async throws(PostgresError) {
+        var (queue, list): (Int32, Int64) = (0, 0)
+        while true {
+            let rows = try await execute(
+                .listsToForget, ["after_queue": .int4(queue), "after_list": .int8(list)])
+            for row in rows {
+                (queue, list) = (row.int4("queue_id"), row.int8("list_id"))
+                guard try await forgetList(list, ofQueue: queue, while: mayContinue) else { return }
+            }
+            guard rows.count == Statement.stepOfLists else { return }
+        }
+    }
+
     /// Deletes a list that no campaign needs, and its members. Returns whether all of it is gone.
-    /// - Parameter goesOn: asked before each step.
+    /// - Parameter mayContinue: asked before each step.
     func forgetList(
-        _ list: Int64, ofQueue queueID: Int32, while goesOn: () async throws(PostgresError) -> Bool
+        _ list: Int64, ofQueue queueID: Int32, while mayContinue: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) -> Bool {
         var last: Int64? = 0
         while let after = last {
-            guard try await goesOn() else { return false }
+            guard try await mayContinue() else { return false }
             let parameters: Parameters = ["queue_id": .int4(queueID), "list": .int8(list), "after": .int8(after)]
             last = try await execute(.forgetList, parameters).one().optionalInt8("forget_list")
         }

@@ -35,16 +35,33 @@ extension Statement {
             order by f.queue_id
             limit 1) n),
         accused as materialized (
-          select q.id as queue_id, coalesce(q.resumed_at, '-infinity') as resumed_at,
-                 coalesce(j.judged_to, '-infinity') as judged_to, j.spared, f.since
+          select q.id as queue_id, t.resumed_at, e.judged_to, j.spared, f.since
           from suspected s
           join pushq.queue q on q.id = s.queue_id
           left join pushq.judgement j on j.queue_id = q.id
+          -- Times ahead were written before the database's clock was set back.
+          cross join lateral (
+            select coalesce(case when q.resumed_at <= now() + interval '1 minute' then q.resumed_at end, '-infinity')
+                     as resumed_at,
+                   coalesce(case when j.judged_to <= now() + interval '1 minute' then j.judged_to end, '-infinity')
+                     as judged_to) t
+          -- An earlier judgement leaves devices that were locked. If it found the queue right, and has left as many as
+          -- make a queue wrong, they were not committed yet: they are judged, with the answers since then.
+          cross join lateral (
+            select count(*) as suspects
+            from (
+              select
+              from pushq.feedback f
+              where f.verdict = 'suspect' and f.day >= pushq.today() - 1 and f.queue_id = q.id
+                and f.recorded_at > t.resumed_at and f.recorded_at <= t.judged_to
+              limit $fewest::int) f) l
+          cross join lateral (
+            select case when j.spared or l.suspects < $fewest::int then t.judged_to else '-infinity' end as judged_to) e
           cross join lateral (
             select min(f.recorded_at) as since
             from pushq.feedback f
             where f.verdict = 'suspect' and f.day >= pushq.today() - 1 and f.queue_id = q.id
-              and f.recorded_at > coalesce(greatest(q.resumed_at, j.judged_to), '-infinity')) f),
+              and f.recorded_at > greatest(t.resumed_at, e.judged_to)) f),
         seen as materialized (
           select a.queue_id, a.since, r.answers, r.upto, r.has_more, s.suspects, s.devices, s.reason
           from accused a
@@ -165,7 +182,15 @@ extension Statement {
         select (select count(*) from dead) as deactivated,
                array(select n.name from paused p join pushq.queue_name n on n.queue_id = p.id order by p.id) as paused,
                array(select p.paused_reason from paused p order by p.id) as problems,
-               exists (select from ruling r join judged j on j.queue_id = r.queue_id where j.has_more) as goes_on
+               -- Not if the next step would see the same: more answers were judged, or a verdict was written.
+               exists (
+                 select
+                 from ruling r
+                 join judged j on j.queue_id = r.queue_id
+                 left join pushq.judgement g on g.queue_id = r.queue_id
+                 where j.has_more
+                   and (g.queue_id is null or r.upto > g.judged_to
+                        or exists (select from verdict v where v.queue_id = r.queue_id))) as has_more
         from written
         """#)
 }
@@ -204,12 +229,12 @@ package struct SuspectVerdict: Equatable, Sendable {
     package var deactivated = 0
     package var paused: [PausedQueue] = []
     /// Whether there is more to judge at once.
-    package var goesOn = false
+    package var hasMore = false
 
-    package init(deactivated: Int = 0, paused: [PausedQueue] = [], goesOn: Bool = false) {
+    package init(deactivated: Int = 0, paused: [PausedQueue] = [], hasMore: Bool = false) {
         self.deactivated = deactivated
         self.paused = paused
-        self.goesOn = goesOn
+        self.hasMore = hasMore
     }
 }
 
@@ -232,6 +257,6 @@ extension PostgresConnection {
         return SuspectVerdict(
             deactivated: row.count("deactivated"),
             paused: zip(row.textArray("paused"), row.textArray("problems")).map { .init(name: $0, problem: $1) },
-            goesOn: row.bool("goes_on"))
+            hasMore: row.bool("has_more"))
     }
 }

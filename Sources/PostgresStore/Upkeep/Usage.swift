@@ -5,14 +5,13 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Counts the usage of each tenant that has quotas.
-    /// - Parameter goesOn: asked before each tenant; if false, the rest is left to the next round.
-    package func countUsage(
-        while goesOn: () async throws(PostgresError) -> Bool = { true }
-    ) async throws(PostgresError) {
-        for tenantID in try await execute(.tenantsToCount).map({ $0.int4("tenant_id") }) {
-            guard try await goesOn() else { return }
-            _ = try await execute(.countUsage, ["tenant_id": .int4(tenantID), "anew": .bool(false)])
-        }
+    /// Returns the tenants that have quotas, by their ids.
+    package func tenantsToCount() async throws(PostgresError) -> [Int32] {
+        try await execute(.tenantsToCount).map { $0.int4("tenant_id") }
+    }
+
+    /// Counts the usage of a tenant.
+    package func countUsage(of tenantID: Int32) async throws(PostgresError) {
+        _ = try await execute(.countUsage, ["tenant_id": .int4(tenantID), "anew": .bool(false)])
     }
 }

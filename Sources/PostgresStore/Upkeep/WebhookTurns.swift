@@ -6,9 +6,12 @@ extension Statement {
                in_doubt
         from pushq.take_webhook($lease::interval, $most::int, $keys::bytea[], $even_in_doubt)
         """#)
-    fileprivate static let webhookTaken = Statement(
-        "webhook_taken",
-        "select written, coalesce(had_failed, false) as had_failed from pushq.webhook_taken($tenant_id, $turn, $upto)")
+    fileprivate static let webhookAccepted = Statement(
+        "webhook_accepted",
+        #"""
+        select written, coalesce(had_failed, false) as had_failed
+        from pushq.webhook_accepted($tenant_id, $turn, $upto)
+        """#)
     fileprivate static let webhookFailed = Statement(
         "webhook_failed",
         "select pushq.webhook_failed($tenant_id, $turn, $known, $problem, $pause::interval) as failures")
@@ -33,22 +36,22 @@ package struct WebhookTurn: Sendable {
     package let failures: Int
     /// The database's time, in seconds since 1970.
     package let sentAt: Int64
-    /// Whether the receiver may not answer: the last try failed, or it has never taken a message.
+    /// Whether the receiver may not answer: the last try failed, or it has never accepted a message.
     package let isInDoubt: Bool
 }
 
 extension PostgresConnection {
-    /// Takes the webhook that is due and has waited the longest, with up to `most` reports to send. Nil if there is
+    /// Takes the webhook that is due and has waited the longest, with up to `limit` reports to send. Nil if there is
     /// none.
     /// - Parameters:
     ///   - lease: how long the webhook is reserved for this worker, unless an outcome is noted earlier.
     ///   - keys: a webhook whose secret they do not open is left to other workers.
     ///   - evenInDoubt: also one whose receiver may not answer.
     package func takeWebhook(
-        lease: Duration, most: Int, opening keys: MasterKeys, evenInDoubt: Bool = true
+        lease: Duration, atMost limit: Int, opening keys: MasterKeys, evenInDoubt: Bool = true
     ) async throws(PostgresError) -> WebhookTurn? {
         let parameters: Parameters = [
-            "lease": .interval(lease), "most": .int4(Int32(most)), "keys": .byteaArray(keys.names.map(\.bytes)),
+            "lease": .interval(lease), "most": .int4(Int32(limit)), "keys": .byteaArray(keys.names.map(\.bytes)),
             "even_in_doubt": .bool(evenInDoubt),
         ]
         return try await execute(.takeWebhook, parameters).first.map { row in
@@ -63,9 +66,9 @@ extension PostgresConnection {
 
     /// Notes that the receiver accepted the message. Returns whether the tries before this one had failed. Writes
     /// nothing if another worker has taken the webhook meanwhile.
-    package func noteTaken(_ turn: WebhookTurn) async throws(PostgresError) -> Bool {
+    package func noteAccepted(_ turn: WebhookTurn) async throws(PostgresError) -> Bool {
         try await execute(
-            .webhookTaken,
+            .webhookAccepted,
             ["tenant_id": .int4(turn.tenantID), "turn": .int8(turn.turn), "upto": .int8(turn.last)]
         ).one().bool("had_failed")
     }

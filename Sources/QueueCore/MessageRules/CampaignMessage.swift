@@ -5,6 +5,8 @@
 /// same words.
 package struct CampaignMessage {
     private static let maximumLanguages = 100
+    /// The maximum length of the payloads in all languages together, in bytes.
+    private static let maximumBytes = 262144
     private static let maximumAttributes = 20
     /// The maximum length of a payload with placeholders, in bytes.
     private static let maximumTemplateBytes = 16384
@@ -28,7 +30,7 @@ package struct CampaignMessage {
     package let versions: [Version]
 
     /// Reads a message. Text that is not JSON counts as one payload, so that the rules report what is wrong with it.
-    private init(_ text: String) throws(Refusal) {
+    private init(_ text: String) throws(MessageError) {
         var reader = JSONReader(text)
         guard let node = try? reader.read(), Self.isTranslated(node) else {
             versions = [Version(language: nil, payload: text, offset: 0)]
@@ -42,45 +44,53 @@ package struct CampaignMessage {
         return names.contains("languages") && !names.contains("aps")
     }
 
-    private static func versions(of node: JSONNode, in text: [UInt8]) throws(Refusal) -> [Version] {
+    private static func versions(of node: JSONNode, in text: [UInt8]) throws(MessageError) -> [Version] {
         let members = node.members ?? []
         var seen: Set<String> = []
         for member in members where !seen.insert(member.name).inserted {
-            throw Refusal("“\(member.name)” occurs twice in the message", "keep one", at: member.offset)
+            throw MessageError("“\(member.name)” occurs twice in the message", "keep one", at: member.offset)
         }
         for member in members where !["default", "languages"].contains(member.name) {
             let shown = String(String.UnicodeScalarView(member.name.unicodeScalars.prefix(40)))
-            throw Refusal(
+            throw MessageError(
                 "the message has “\(shown)” next to default and languages", "leave it out", at: member.offset)
         }
         guard let standard = members.first(where: { $0.name == "default" }) else {
-            throw Refusal("the message has no default", "add the payload for all other languages", at: node.offset)
+            throw MessageError("the message has no default", "add the payload for all other languages", at: node.offset)
         }
         let languages = members.first { $0.name == "languages" }!.node
         guard let translations = languages.members else {
-            throw Refusal(
+            throw MessageError(
                 "the languages are not a JSON object", #"write {"de": {"aps": …}}"#, at: languages.offset)
         }
         guard translations.count <= maximumLanguages else {
-            throw Refusal(
+            throw MessageError(
                 "the message has \(translations.count) languages", "use at most \(maximumLanguages)",
                 at: languages.offset)
         }
         let tags = translations.map { LanguageTag.canonical($0.name) }
         for (tag, member) in zip(tags, translations) where !LanguageTag.isValid(tag) {
             let shown = String(String.UnicodeScalarView(tag.unicodeScalars.prefix(40)))
-            throw Refusal(
+            throw MessageError(
                 "the language “\(shown)” is not a language tag", "use one such as de or de-AT", at: member.offset)
         }
         var known: Set<String> = []
         for (tag, member) in zip(tags, translations) where !known.insert(tag).inserted {
-            throw Refusal("the language “\(tag)” occurs twice in the message", "keep one", at: member.offset)
+            throw MessageError("the language “\(tag)” occurs twice in the message", "keep one", at: member.offset)
         }
         func version(_ language: String?, _ node: JSONNode) -> Version {
             Version(
                 language: language, payload: String(decoding: text[node.range], as: UTF8.self), offset: node.offset)
         }
-        return [version(nil, standard.node)] + zip(tags, translations).map { version($0, $1.node) }
+        let versions: [Version] =
+            [version(nil, standard.node)] + zip(tags, translations).map { version($0, $1.node) }
+        let bytes = versions.reduce(0) { $0 + $1.payload.utf8.count }
+        guard bytes <= maximumBytes else {
+            throw MessageError(
+                "the message has \(bytes) bytes in all its languages", "use at most \(maximumBytes)",
+                at: languages.offset)
+        }
+        return versions
     }
 }
 
@@ -90,7 +100,7 @@ extension CampaignMessage {
     ///
     /// - Parameter now: seconds since 1970.
     package static func check(_ message: Message, now: Int64) -> [Finding] {
-        do throws(Refusal) {
+        do throws(MessageError) {
             let versions = try CampaignMessage(message.payload).versions
             let plain = try plainPayloads(of: versions)
             return zip(versions, plain).enumerated().flatMap { place, version in
@@ -125,7 +135,7 @@ extension CampaignMessage {
         value(at: "aps.badge.increment", in: version)
     }
 
-    private static func plainPayloads(of versions: [Version]) throws(Refusal) -> [PlainPayload] {
+    private static func plainPayloads(of versions: [Version]) throws(MessageError) -> [PlainPayload] {
         var attributes: Set<String> = []
         var plain: [PlainPayload] = []
         for version in versions {
@@ -135,22 +145,22 @@ extension CampaignMessage {
                 attributes.formUnion(placeholders.compactMap(\.attribute))
                 plain.append(PlainPayload(bytes, placeholders))
             } catch {
-                throw Refusal(version.label + error.problem, error.remedy, at: version.offset + error.offset)
+                throw MessageError(version.label + error.problem, error.remedy, at: version.offset + error.offset)
             }
             guard bytes.count <= maximumTemplateBytes || plain.last?.hasAttributes == false else {
-                throw Refusal(
+                throw MessageError(
                     version.label + "the payload has \(bytes.count) bytes with its placeholders",
                     "use at most \(maximumTemplateBytes)", at: version.offset)
             }
             let braces = version.payload.ranges(of: "{{").count
             guard braces <= maximumBraces else {
-                throw Refusal(
+                throw MessageError(
                     version.label + "the payload has {{ in \(braces) places", "use at most \(maximumBraces)",
                     at: version.offset)
             }
         }
         guard attributes.count <= maximumAttributes else {
-            throw Refusal(
+            throw MessageError(
                 "the message asks for \(attributes.count) attributes", "use at most \(maximumAttributes)", at: 0)
         }
         return plain
@@ -205,7 +215,7 @@ extension CampaignMessage {
     }
 
     /// Why a message cannot be read.
-    private struct Refusal: Error {
+    private struct MessageError: Error {
         let finding: Finding
 
         init(_ problem: String, _ remedy: String, at offset: Int) {

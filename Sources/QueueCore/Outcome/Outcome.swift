@@ -64,7 +64,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     private static let postponing: Set<Reason> = [.givenBack, .quietHours]
 
     /// Whether the outcome is not an end, because the recipient continues in another job.
-    package var goesOn: Bool { Self.retries.contains(rawValue) }
+    package var continuesInOtherJob: Bool { Self.retries.contains(rawValue) }
 
     /// The kind of this outcome; nil for a byte that no version of pushq writes.
     package var kind: Kind? {

@@ -1,4 +1,5 @@
-/// Why a push was refused: a row of `Reason.table`, the only place that defines what follows from an answer of APNs.
+/// Why a push was refused: a row of `Reason.table`, which says what follows from such an answer of APNs to a push for a
+/// device. `broadcasts` (Reason+Broadcasts.swift) says what follows from it for a broadcast.
 ///
 /// Outcome bytes store the code (0...63): codes may be added, but never changed or reused.
 package struct Reason: Hashable, Sendable {
@@ -14,14 +15,28 @@ package struct Reason: Hashable, Sendable {
     /// The reason's text as APNs spells it.
     package var text: String { row.text }
 
-    /// Whether the reason is about the device, as the answer to a push of this type. That a token is not for the topic
-    /// is about the device only if the topic is the app's own. A push type with another topic has tokens of its own,
-    /// and the app's own tokens stay valid.
-    package func concernsDevice(afterPushOf type: PushType) -> Bool {
+    /// Whom an answer accuses, beside the push.
+    package enum Accused: Hashable, Sendable {
+        case nobody
+        case device
+        /// The device, if its token is for pushes of this type.
+        case deviceOfKind(PushType)
+        /// The same, if the app itself has registered the token for this type.
+        case deviceRegistered(for: PushType)
+    }
+
+    /// Whom the reason accuses as the answer to a push of this type.
+    ///
+    /// A push type with a topic of its own also has tokens of its own. If somebody sends such a push to the app's usual
+    /// token, APNs may call it bad, or not for the topic, and it stays good for alerts. Of the two kinds of tokens of
+    /// Live Activities, which have one topic, nothing is concluded from the topic.
+    package func accused(byPushOf type: PushType) -> Accused {
         switch row.action {
-        case .deactivate: true
-        case .suspect: self != .deviceTokenNotForTopic || type.topicSuffix.isEmpty
-        default: false
+        case .deactivate: .device
+        case .suspect where type.topicSuffix.isEmpty: .device
+        case .suspect where self != .deviceTokenNotForTopic: .deviceOfKind(type)
+        case .suspect where type != .liveactivity: .deviceRegistered(for: type)
+        default: .nobody
         }
     }
 
@@ -38,22 +53,24 @@ package struct Reason: Hashable, Sendable {
         case reject
         /// The recipient is rejected and its device deactivated, unless its app registered it after the reported time.
         case deactivate
-        /// The recipient is rejected and its device is suspect, unless ``concernsDevice(afterPushOf:)`` says otherwise.
+        /// The recipient is rejected and its device is suspect, unless ``accused(byPushOf:)`` says otherwise.
         /// Whether it is deactivated depends on how many other devices of the queue are refused in the same way: if
         /// there are many, the environment or topic is wrong, not the devices.
         case suspect
-        /// The push is sent again later, with backoff; an attempt is spent.
+        /// The push is sent again later, with backoff; an attempt is spent, except during an outage.
         case retry
         /// The push is sent again at once over another connection; no attempt is spent.
         case reconnect
-        /// As `reconnect`, but once for each recipient; as `pause` the next time.
+        /// As `reconnect`. If the next connection also refuses a push of the queue, and none was accepted in between,
+        /// as `pause`. If others are accepted with the key, as `retry`.
         case reconnectOnce
         /// As `reconnect`, with a new provider token unless the present one is younger than 20 minutes.
         case renewToken
-        /// As `retry`, and the present provider token is kept for 20 minutes, or until it is 55 minutes old.
+        /// The push is sent again without spending an attempt. The provider token is kept for 20 minutes, but not
+        /// beyond an age of 55 minutes. With this key, one push at a time is tried, as in an outage.
         case keepToken
         /// The recipient is given back without spending an attempt, and the queue is paused until its credential is
-        /// replaced.
+        /// replaced, or until it is tried again by itself, after 15 minutes to 6 hours.
         case pause
         /// For a broadcast: the broadcast is rejected, and its channel is retired.
         case retireChannel
@@ -135,7 +152,7 @@ package struct Reason: Hashable, Sendable {
         Row("Shutdown", 503, .reconnect, replacesConnection: true),
 
         // pushq's own reasons, which stand in for an answer.
-        Row("OtherPassing", 0, .retry),  // an unknown reason with a status of 429 or 5xx
+        Row("OtherTransient", 0, .retry),  // an unknown reason with a status of 429 or 5xx
         Row("OtherCredential", 0, .pause),  // an unknown reason with a status of 403
         Row("NoAnswer", 0, .retry),  // unanswered too often
         Row("Quarantined", 0, .reject),  // alone in a job that was rescued again and again
@@ -170,7 +187,7 @@ package struct Reason: Hashable, Sendable {
         case 403: self = .otherCredential
         case 410: self = .unregistered
         case 413: self = .payloadTooLarge
-        case 408, 421, 425, 429, 500..<600: self = .otherPassing
+        case 408, 421, 425, 429, 500..<600: self = .otherTransient
         default: self = .other
         }
     }
@@ -187,7 +204,7 @@ package struct Reason: Hashable, Sendable {
             case 403 where isEmpty: .otherCredential
             case 410 where isEmpty: .unregistered
             case 413: .payloadTooLarge
-            default: .otherPassing
+            default: .otherTransient
             }
     }
 
@@ -199,7 +216,7 @@ package struct Reason: Hashable, Sendable {
     package static let deviceTokenNotForTopic = named("DeviceTokenNotForTopic")
     package static let unregistered = named("Unregistered")
     package static let payloadTooLarge = named("PayloadTooLarge")
-    package static let otherPassing = named("OtherPassing")
+    package static let otherTransient = named("OtherTransient")
     package static let otherCredential = named("OtherCredential")
     package static let noAnswer = named("NoAnswer")
     package static let quarantined = named("Quarantined")

@@ -16,7 +16,7 @@ package struct Breaker: Equatable, Sendable {
         case recovering(limit: Int)
     }
 
-    /// A push that was not taken, though APNs was in reach: a transient refusal, or the reset of its stream.
+    /// A push that was not accepted, though APNs was in reach: a transient refusal, or the reset of its stream.
     package struct TransientRefusal: Sendable {
         package enum Subject: Equatable, Sendable {
             /// APNs as a whole, as far as one answer tells.
@@ -35,8 +35,8 @@ package struct Breaker: Equatable, Sendable {
         package let recipient: Int64
         /// What the refusal is about.
         package let subject: Subject
-        /// Whether the push was refused before. Such a refusal continues a row of refusals but does not begin one: at
-        /// the end of a campaign, the only pushes left are those that APNs refuses for their own sake. During a
+        /// Whether the push was refused before. Such a refusal continues a streak of refusals but does not begin one:
+        /// at the end of a campaign, the only pushes left are those that APNs refuses for their own sake. During a
         /// recovery, such refusals count only if there are many in a row.
         package let isRepeated: Bool
         /// How long the server asks to wait.
@@ -64,12 +64,12 @@ package struct Breaker: Equatable, Sendable {
     static let answersOfShareInRecovery = 16.0
     /// Below this share of refusals, APNs accepts nearly all pushes.
     static let rareShare = 0.1
-    /// If pushes are few, this many refusals in a row are an outage, if they last for `timeOfRow`.
-    static let refusalsInRow = 5
-    static let timeOfRow = Duration.seconds(1)
-    /// A row that continues only by pushes that were refused before must last this long: these pushes may be refused
+    /// If pushes are few, a streak of this many refusals is an outage, if it lasts for `minimumStreakTime`.
+    static let streakThatOpens = 5
+    static let minimumStreakTime = Duration.seconds(1)
+    /// A streak that continues only by pushes that were refused before must last this long: these pushes may be refused
     /// for their own sake, while others that come now and then are accepted.
-    static let timeOfRepeatedRow = Duration.seconds(20)
+    static let minimumRepeatedStreakTime = Duration.seconds(20)
     /// During a recovery, repeated refusals count from this many in a row: fewer may be a few pushes that come again
     /// between others.
     static let repeatedInRecovery = 10
@@ -94,9 +94,12 @@ package struct Breaker: Equatable, Sendable {
     package private(set) var isClosed = true
     /// The share of refusals among the last answers.
     private var share = 0.0
-    /// The number of refusals since the last success; `rowBegan` is the time of the first of them.
-    private var inRow = 0
-    private var row = 0
+    /// The number of refusals since the last success.
+    private var consecutiveRefusals = 0
+    /// Tells streaks of refusals apart. A streak ends with a success and when the phase changes.
+    private var streakNumber = 0
+    /// When the first refusal of the streak came, if the breaker was closed then.
+    private var streakBegan: ContinuousClock.Instant?
     package private(set) var phase = Phase.closed {
         didSet { isClosed = phase == .closed }
     }
@@ -107,18 +110,17 @@ package struct Breaker: Equatable, Sendable {
     package private(set) var openings = 0
     /// When this phase began; nil for the first. Answers to pushes sent earlier do not count in it.
     package private(set) var since: ContinuousClock.Instant?
-    /// While the breaker is open: when a push may probe that was never refused. Only such pushes delay that: those that
-    /// were refused before may be refused for their own sake.
+    /// While the breaker is open: when a push that was never refused may probe. Only the refusal of such a push delays
+    /// that: a push that was refused before may be refused for its own sake.
     private var untriedUntil: ContinuousClock.Instant?
     /// Whether the breaker opened because pushes had no answer, and has not closed since. Then any answer shows that
     /// APNs serves again, also one to an earlier push.
     private var isSilence = false
-    /// Whether the owner lets only pushes probe before `until` that were never refused. Otherwise all wait for it.
+    /// Whether the owner lets pushes that were never refused probe before `until`. Otherwise all wait for it.
     private let choosesProbes: Bool
     /// While the breaker is closed: the resets, and the pushes that were served, since the first of these resets.
     private var resets = 0
     private var servedSinceReset = 0
-    private var rowBegan: ContinuousClock.Instant?
     private var served = 0
     private var refused = 0
     private var recent: [Recent] = []
@@ -129,8 +131,8 @@ package struct Breaker: Equatable, Sendable {
     private struct Recent: Equatable {
         let recipient: Int64
         let isAboutRecipient: Bool
-        /// The last row of refusals that contained the recipient.
-        var row: Int
+        /// The last streak of refusals that contained the recipient.
+        var streakNumber: Int
     }
 
     package init(
@@ -142,7 +144,7 @@ package struct Breaker: Equatable, Sendable {
     }
 
     /// Whether nearly all recent pushes were accepted, so that a refusal says little about APNs.
-    package var takesNearlyAll: Bool { isClosed && share < Self.rareShare }
+    package var acceptsNearlyAll: Bool { isClosed && share < Self.rareShare }
 
     /// Whether nothing may be sent now.
     package func isOpen(at now: ContinuousClock.Instant) -> Bool {
@@ -172,7 +174,7 @@ package struct Breaker: Equatable, Sendable {
             enter(.recovering(limit: 2), now: now)
         case .recovering(let limit):
             guard isSilence || isOfThisPhase(sentAt) else { return }
-            if inRow > 0 { beginRow() }
+            if consecutiveRefusals > 0 { beginStreak() }
             share -= share / Self.answersOfShareInRecovery
             served += 1
             phase = .recovering(limit: limit + 1)
@@ -183,7 +185,7 @@ package struct Breaker: Equatable, Sendable {
     /// Notes the same while the breaker is closed, without the time. Nearly all answers come here, so it only updates
     /// numbers.
     package mutating func noteServedWhileClosed() {
-        if inRow > 0 { beginRow() }
+        if consecutiveRefusals > 0 { beginStreak() }
         if resets > 0 { servedSinceReset += 1 }
         share -= share / Self.answersOfShare
     }
@@ -193,7 +195,7 @@ package struct Breaker: Equatable, Sendable {
         _ refusal: TransientRefusal, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
         if refusal.isRepeated, isClosed {
-            guard inRow > 0 else { return }
+            guard consecutiveRefusals > 0 else { return }
         } else {
             remember(refusal)
         }
@@ -202,11 +204,11 @@ package struct Breaker: Equatable, Sendable {
         switch phase {
         case .closed:
             if refusal.subject != .connection, !refusal.isRepeated { share += (1 - share) / Self.answersOfShare }
-            inRow += 1
-            rowBegan = rowBegan ?? now
+            consecutiveRefusals += 1
+            streakBegan = streakBegan ?? now
             // A push may be lost a few times only.
             let isLost = if case .reset = refusal.subject { true } else { false }
-            let leastTime = refusal.isRepeated && !isLost ? Self.timeOfRepeatedRow : Self.timeOfRow
+            let leastTime = refusal.isRepeated && !isLost ? Self.minimumRepeatedStreakTime : Self.minimumStreakTime
             if countReset(refusal) || tellsEnough(refusal) && isOutage(leastTime, now: now) {
                 open(retryAfter, now: now, using: &generator)
             }
@@ -223,8 +225,8 @@ package struct Breaker: Equatable, Sendable {
             untriedUntil = untried ?? untriedUntil
         case .recovering(let limit):
             guard isOfThisPhase(refusal.sentAt) else { return }
-            inRow += 1
-            if refusal.isRepeated, inRow < Self.repeatedInRecovery {
+            consecutiveRefusals += 1
+            if refusal.isRepeated, consecutiveRefusals < Self.repeatedInRecovery {
                 phase = .recovering(limit: max(1, limit - 1))
                 return
             }
@@ -259,7 +261,7 @@ package struct Breaker: Equatable, Sendable {
     }
 
     /// Notes that APNs answers nothing any more.
-    /// - Parameter sentAt: when the oldest push was sent that waits for its answer.
+    /// - Parameter sentAt: when the oldest push that waits for its answer was sent.
     package mutating func noteSilence(
         sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
@@ -304,7 +306,7 @@ package struct Breaker: Equatable, Sendable {
         self.phase = phase
         since = now
         share = 0
-        beginRow()
+        beginStreak()
         (served, refused, resets, servedSinceReset) = (0, 0, 0, 0)
     }
 
@@ -317,9 +319,9 @@ package struct Breaker: Equatable, Sendable {
 
     // MARK: What an outage is
 
-    private mutating func beginRow() {
-        row += 1
-        (inRow, rowBegan) = (0, nil)
+    private mutating func beginStreak() {
+        streakNumber += 1
+        (consecutiveRefusals, streakBegan) = (0, nil)
     }
 
     private mutating func remember(_ refusal: TransientRefusal) {
@@ -328,16 +330,19 @@ package struct Breaker: Equatable, Sendable {
         }
         if recent.count == Self.rememberedRecipients { recent.removeFirst() }
         recent.append(
-            Recent(recipient: refusal.recipient, isAboutRecipient: refusal.subject == .recipient, row: row))
+            Recent(
+                recipient: refusal.recipient, isAboutRecipient: refusal.subject == .recipient,
+                streakNumber: streakNumber))
     }
 
-    /// - Parameter leastTime: how long a row of refusals must last.
+    /// - Parameter leastTime: how long a streak of refusals must last.
     private func isOutage(_ leastTime: Duration, now: ContinuousClock.Instant) -> Bool {
         if share >= Self.outageShare, isOfMany({ _ in true }) { return true }
-        guard let rowBegan, inRow >= Self.refusalsInRow, rowBegan.duration(to: now) >= leastTime else {
+        guard let streakBegan, consecutiveRefusals >= Self.streakThatOpens, streakBegan.duration(to: now) >= leastTime
+        else {
             return false
         }
-        return isOfMany { $0.row == row }
+        return isOfMany { $0.streakNumber == streakNumber }
     }
 
     /// Counts a reset. Returns whether there are as many answers since the first reset as pushes are in flight, and a
@@ -352,9 +357,9 @@ package struct Breaker: Equatable, Sendable {
         return areMostlyResets && isOfMany { _ in true }
     }
 
-    /// Whether the row is as long as the number of pushes in flight, as far as these may tell more.
+    /// Whether the streak is as long as the number of pushes in flight, as far as these may tell more.
     private func tellsEnough(_ refusal: TransientRefusal) -> Bool {
-        if case .reset(let inFlight) = refusal.subject { inRow >= inFlight } else { true }
+        if case .reset(let inFlight) = refusal.subject { consecutiveRefusals >= inFlight } else { true }
     }
 
     /// Whether so many recipients were refused that they are not at fault.

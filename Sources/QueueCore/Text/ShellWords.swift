@@ -4,7 +4,7 @@ package enum ShellWords {
     package static func quoted(_ word: String) -> String {
         let isPlain =
             !word.isEmpty && word.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "-_./:@%+,=".contains($0)) }
-        return isPlain ? word : "'\(word.replacing("'", with: "'\\''"))'"
+        return isPlain ? word : "'\(word.replacing(scalar: "'", with: "'\\''"))'"
     }
 
     package static func split(_ line: String) -> [String] {

@@ -8,7 +8,8 @@ enum ValueCompletion: Equatable {
     init(placeholder: String) {
         let words = placeholder.split(separator: "|").map(String.init)
         if words.count > 1 {
-            self = .words(words)
+            // A word in capitals stands for a value.
+            self = .words(words.filter { $0 != $0.uppercased() || $0 == $0.lowercased() })
         } else {
             self = ["FILE", "FOLDER"].contains(placeholder) ? .files : .nothing
         }

@@ -20,35 +20,35 @@ struct LogBursts {
         /// Whether the time after the first entry is over.
         var isQuiet = false
         /// Whether a summary has been written.
-        var goesOn = false
+        var hasSummary = false
         /// Whether the opposite event has been written since.
         var isOver = false
         /// How often the opposite event has been written.
         var turns = 0
         var heldBack = 0
-        /// The first queues of the entries that were held back.
-        var queues: [String] = []
+        /// The first queues or tenants of the entries that were held back.
+        var names: [String] = []
         var last: LogEntry
         var lastAt: ContinuousClock.Instant
 
         mutating func holdBack(_ entry: LogEntry, at now: ContinuousClock.Instant) {
             heldBack += 1
             // One more than are named, because the last entry names its own.
-            if let queue = entry.queue, queues.count <= LogEntry.Repetition.mostQueues, !queues.contains(queue) {
-                queues.append(queue)
+            if let name = entry.subject?.name, names.count <= LogEntry.Repetition.maximumNames, !names.contains(name) {
+                names.append(name)
             }
             (last, lastAt) = (entry, now)
         }
 
         /// Returns the summary of the entries that were held back; nil if there were none. Restarts the count.
         mutating func summary(at now: ContinuousClock.Instant) -> LogEntry? {
-            defer { (heldBack, queues, beginsAt, endsAt, isQuiet) = (0, [], now, now + LogBursts.quiet, true) }
+            defer { (heldBack, names, beginsAt, endsAt, isQuiet) = (0, [], now, now + LogBursts.quiet, true) }
             guard heldBack > 0 else { return nil }
             var entry = last
-            let others = queues.filter { $0 != last.queue }.prefix(LogEntry.Repetition.mostQueues)
+            let others = names.filter { $0 != last.subject?.name }.prefix(LogEntry.Repetition.maximumNames)
             entry.repetition = .init(
-                count: heldBack, time: beginsAt.duration(to: now), goesOn: goesOn, otherQueues: Array(others))
-            goesOn = true
+                count: heldBack, time: beginsAt.duration(to: now), isFurther: hasSummary, others: Array(others))
+            hasSummary = true
             return entry
         }
     }

@@ -18,21 +18,23 @@ package struct LogEntry: Sendable {
 
     /// How many entries were held back, and for how long.
     struct Repetition: Equatable {
-        /// The maximum number of queues that are named.
-        static let mostQueues = 10
+        /// The maximum number of queues or tenants that are named.
+        static let maximumNames = 10
 
         let count: Int
         let time: Duration
         /// Whether an earlier entry has already stood for similar ones.
-        let goesOn: Bool
-        /// The first queues that the entries name, beside that of the entry itself.
-        var otherQueues: [String] = []
+        let isFurther: Bool
+        /// The first queues or tenants that the entries are about, beside that of the entry itself.
+        var others: [String] = []
     }
 
-    /// The queue that it is about; nil for none.
-    var queue: String? {
-        guard case .string(let name)? = details.first(where: { $0.key == "queue" })?.value else { return nil }
-        return name
+    /// The queue or else the tenant that it is about; nil for none.
+    var subject: (kind: String, name: String)? {
+        for kind in ["queue", "tenant"] {
+            if case .string(let name)? = details.first(where: { $0.key == kind })?.value { return (kind, name) }
+        }
+        return nil
     }
 
     /// - Parameters:

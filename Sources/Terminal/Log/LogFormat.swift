@@ -31,17 +31,18 @@ package enum LogFormat: String, ArgumentChoice {
 
     /// Returns the beginning of an entry that stands for several.
     private func sentence(_ repetition: LogEntry.Repetition) -> String {
-        let (count, seconds, others) = (repetition.count, seconds(of: repetition), repetition.otherQueues)
-        let queues = others.isEmpty ? "" : " (also of \(others.joined(separator: ", ")))"
-        guard repetition.goesOn else { return "\(count) more like this in \(seconds) s\(queues), the last: " }
+        let (count, seconds, others) = (repetition.count, seconds(of: repetition), repetition.others)
+        let also = others.isEmpty ? "" : " (also of \(others.joined(separator: ", ")))"
+        guard repetition.isFurther else { return "\(count) more like this in \(seconds) s\(also), the last: " }
         let time = repetition.time >= LogBursts.quiet ? "minute" : "\(seconds) s"
-        return "still, \(count == 1 ? "once" : "\(count) times") in the last \(time)\(queues): "
+        return "still, \(count == 1 ? "once" : "\(count) times") in the last \(time)\(also): "
     }
 
     private func json(of entry: LogEntry, time: String) -> JSON {
         let repetition = entry.repetition.map {
             [("repeated", JSON.integer($0.count)), ("seconds", .integer(seconds(of: $0)))]
-                + ($0.otherQueues.isEmpty ? [] : [("other_queues", .array($0.otherQueues.map { .string($0) }))])
+                + ($0.others.isEmpty
+                    ? [] : [("other_\(entry.subject?.kind ?? "queue")s", .array($0.others.map { .string($0) }))])
         }
         return .object(
             [

@@ -93,7 +93,7 @@ package struct Program: Sendable {
             let error = error.suggesting("\(path) --help")
             console.complain(path, error.problem, remedy: error.remedy, code: .usage)
             return .usage
-        } catch let error as Refusal {
+        } catch let error as MissingRights {
             console.complain(path, error.description(for: type(of: command).users), code: .failed)
             return .failed
         } catch let error as Unsuccessful {

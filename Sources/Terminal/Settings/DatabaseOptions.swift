@@ -93,7 +93,7 @@ package struct DatabaseOptions: ParameterGroup {
             connection.terms = StatementTerms()
             guard address.namesSeveralHosts else { return }
             if newest.timeline == 0 { await newest.survey(address, as: ProcessArguments.program, on: loop) }
-            if let found = try await connection.timelineOfServer() { try newest.note(found) }
+            try await connection.noteTimeline(in: newest)
         }
     }
 
@@ -110,7 +110,7 @@ package struct DatabaseOptions: ParameterGroup {
         guard address.namesSeveralHosts else { return connection }
         do throws(PostgresError) {
             // The newest primary may have refused this session, and an older one taken it.
-            if let found = try await connection.timelineOfServer() { try newest.note(found) }
+            try await connection.noteTimeline(in: newest)
         } catch {
             connection.close()
             throw error
@@ -158,7 +158,7 @@ package struct DatabaseOptions: ParameterGroup {
             return try await body()
         } catch let error as PostgresError where error.isNotAllowed {
             guard let standing = try? await connection.loginRights() else { throw error }
-            throw Refusal(standing: standing, reason: error)
+            throw MissingRights(standing: standing, reason: error)
         } catch PostgresError.notMigrated(let error) where error.state == "3F000" {
             throw Failure(Messages.noSchema(in: address.place))
         } catch PostgresError.server(let error) where ownRefusals.contains(error.state) {

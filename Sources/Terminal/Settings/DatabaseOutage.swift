@@ -7,15 +7,17 @@ package struct DatabaseOutage {
 
     package init(on console: Console) { self.console = console }
 
-    /// Notes that the database is away.
+    /// Notes that the database is away, or refuses the call for the moment.
     package mutating func note(_ error: PostgresError) {
-        if !isOn { console.remark("the database is away, and is tried again: \(error)") }
+        if !isOn {
+            console.remark("the database \(error.isThrottled ? "refuses" : "is away"), and is tried again: \(error)")
+        }
         isOn = true
     }
 
     /// Notes that the database has answered.
     package mutating func noteAnswer() {
-        if isOn { console.remark("the database is back") }
+        if isOn { console.remark("the database answers again") }
         isOn = false
     }
 }

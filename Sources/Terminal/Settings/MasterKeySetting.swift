@@ -22,7 +22,7 @@ package struct MasterKeySetting: Sendable {
 
     /// Whether master keys are set.
     package var isGiven: Bool {
-        environment["PUSHQ_MASTER_KEY"] != nil || environment["PUSHQ_MASTER_KEY_FILE"] != nil
+        value(of: "PUSHQ_MASTER_KEY") != nil || value(of: "PUSHQ_MASTER_KEY_FILE") != nil
     }
 
     /// Returns the keys. Forbids core dumps of this process before it reads the keys, since a dump could contain them.
@@ -31,10 +31,10 @@ package struct MasterKeySetting: Sendable {
     /// - Throws: ``Failure`` that says where the keys were looked for and how to make one.
     package func keys(_ warn: (String) -> Void) throws -> MasterKeys {
         CoreDumps.forbid()
-        if let text = environment["PUSHQ_MASTER_KEY"] {
+        if let text = value(of: "PUSHQ_MASTER_KEY") {
             return try decode(text, source: "PUSHQ_MASTER_KEY")
         }
-        guard let path = environment["PUSHQ_MASTER_KEY_FILE"] else { throw Failure(Messages.masterKeyMissing) }
+        guard let path = value(of: "PUSHQ_MASTER_KEY_FILE") else { throw Failure(Messages.masterKeyMissing) }
         let file = SecretFile(path)
         switch file.exposure {
         case .own(let mode): throw Failure(Messages.masterKeyExposed(path, mode: mode))
@@ -43,6 +43,12 @@ package struct MasterKeySetting: Sendable {
         }
         let text = String(decoding: try InputFile(path).contents(), as: UTF8.self)
         return try decode(text, source: path)
+    }
+
+    /// The value of a variable. An empty one counts as missing, as for ``DatabaseAddress``: scripts and units set a
+    /// variable to nothing where they have no value for it.
+    private func value(of variable: String) -> String? {
+        environment[variable].flatMap { $0.isEmpty ? nil : $0 }
     }
 
     /// Decodes keys that are separated by line ends, blanks or commas. The text behind a `#` is a comment.

@@ -8,7 +8,11 @@ package struct Moment: ArgumentValue, Equatable, Sendable {
     package var shown: String { date.formatted(.iso8601) }
 
     package static func parse(_ text: String) throws(InvalidValue) -> Moment {
-        guard let date = try? Date(text, strategy: .iso8601) else { throw InvalidValue(Messages.notATime) }
+        // `Date(_:strategy:)` would ignore what follows a time.
+        guard
+            let (end, date) = try? Date.ISO8601FormatStyle.iso8601.consuming(
+                text, startingAt: text.startIndex, in: text.startIndex..<text.endIndex), end == text.endIndex
+        else { throw InvalidValue(Messages.notATime) }
         // Of later years, not all can be stored.
         guard isInTheCalendar(text), date < endOfTime else { throw InvalidValue(Messages.noSuchTime) }
         return Moment(date: date)

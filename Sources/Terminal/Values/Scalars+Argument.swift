@@ -11,8 +11,9 @@ extension Int: ArgumentValue {
     package static var placeholder: String { "N" }
 
     package static func parse(_ text: String) throws(InvalidValue) -> Int {
-        // Users write a million as "1_000_000" or "1,000,000", too.
-        let digits = text.filter { $0 != "_" && $0 != "," }
+        // Users write a million as "1_000_000" or "1,000,000", too. But "12,13" are two numbers, and "1,5" is no 15.
+        let isGrouped = text.wholeMatch(of: /-?[0-9]{1,3}([,_][0-9]{3})+/) != nil
+        let digits = isGrouped ? text.filter { $0 != "_" && $0 != "," } : text
         if let number = Int(digits) { return number }
         let isNumber =
             !digits.isEmpty && digits.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }

@@ -36,7 +36,7 @@ package final class PlainListener {
     /// The kernel's form of an address. Makes room for a Unix socket at a path.
     private static func place(of address: ListenAddress) throws(ListenFailure) -> SocketAddress {
         switch address {
-        case .tcp(let host, let port): return try .toListen(host: host, port: port, isNumeric: false)
+        case .tcp(let host, let port): return try .toListen(host: host, port: port)
         case .unix(let path):
             guard let place = SocketAddress(unixPath: path) else {
                 throw ListenFailure(reason: "the path is longer than \(SocketAddress.maximumPathBytes) bytes")

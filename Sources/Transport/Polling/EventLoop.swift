@@ -195,8 +195,8 @@ import Synchronization
         if let handle = handle.withLock({ $0.take() }) { pthread_detach(handle) }
     }
 
-    /// OpenSSL writes to its socket without MSG_NOSIGNAL. So this blocks SIGPIPE in the loop's thread, and does not
-    /// change how the process handles it.
+    /// Sockets are written with MSG_NOSIGNAL. This is for a write that is not: it blocks SIGPIPE in the loop's thread
+    /// alone, and does not change how the process handles it.
     private func blockBrokenPipes() {
         var signals = sigset_t()
         unsafe sigemptyset(&signals)

@@ -47,10 +47,9 @@ struct ListenFailure: Error {
 
 extension SocketAddress {
     /// The first address of a host, to listen at.
-    /// - Parameter isNumeric: whether names are refused instead of looked up.
-    static func toListen(host: String, port: UInt16, isNumeric: Bool) throws(ListenFailure) -> SocketAddress {
+    static func toListen(host: String, port: UInt16) throws(ListenFailure) -> SocketAddress {
         do {
-            return try lookUp(host: host, port: port, isNumeric: isNumeric)[0]
+            return try lookUp(host: host, port: port, isNumeric: false)[0]
         } catch {
             throw ListenFailure(reason: error.reason)
         }

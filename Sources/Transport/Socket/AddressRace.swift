@@ -93,6 +93,8 @@ final class AddressRace {
     fileprivate func hasEnded(_ attempt: Attempt) {
         loop.unwatch(attempt.socket.descriptor)
         attempts.removeAll { $0 === attempt }
+        // Another address has connected in the same turn of the loop. This one is as good as untried.
+        guard winner == nil else { return untried.append(attempt.address) }
         if let error = attempt.socket.pendingError() { return failed(error) }
         (winner, connectedAddress) = (attempt.socket, attempt.address)
         ended.resume(true)

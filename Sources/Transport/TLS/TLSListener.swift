@@ -14,7 +14,7 @@ package final class TLSListener {
 
     /// Starts listening.
     /// - Parameters:
-    ///   - host: an address of this machine; `127.0.0.1` is reachable only from this machine.
+    ///   - host: an address of this machine, or a name of it; `127.0.0.1` is reachable only from this machine.
     ///   - accepted: gets each connection whose handshake succeeded, and sets its handler.
     ///   - refused: gets the error of each connection whose handshake failed.
     package init(
@@ -22,12 +22,12 @@ package final class TLSListener {
         refused: @escaping (TransportError) -> Void = { _ in }, accepted: @escaping (TLSConnection) -> Void
     ) throws(TransportError) {
         do throws(ListenFailure) {
-            let address = try SocketAddress.toListen(host: host, port: port, isNumeric: true)
+            let address = try SocketAddress.toListen(host: host, port: port)
             socket = try AcceptingSocket(on: address, loop: loop, batchCount: Self.batchCount) { client in
                 Self.shakeHands(with: client, context, loop, refused: refused, accepted: accepted)
             }
         } catch {
-            throw .cannotListen(address: "\(host):\(port)", reason: error.reason)
+            throw .cannotListen(address: "\(ListenAddress.tcp(host: host, port: port))", reason: error.reason)
         }
     }
 

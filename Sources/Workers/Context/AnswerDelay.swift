@@ -18,7 +18,7 @@ struct AnswerDelay {
 
     /// Notes why a statement has failed.
     mutating func noteFailed(_ error: any Error) {
-        let isRefusal = (error as? PostgresError).map { $0.isOfServer || !$0.isPassing } ?? true
+        let isRefusal = (error as? PostgresError).map { $0.isOfServer || !$0.isTransient } ?? true
         lastRefusal = isRefusal ? "\(error)" : nil
     }
 

@@ -20,7 +20,8 @@ final class EngineConnections {
     let leases: RetryingConnection
     /// For fan-out and lease audits, whose steps take 25 ms or more.
     let fanOut: RetryingConnection
-    /// For duties, whose statements may wait for other sessions.
+    /// For duties and heartbeats. Unless the way leads through a pooler, no statement waits for other sessions for
+    /// longer than a second, because all the others wait behind it.
     let upkeep: RetryingConnection
     /// The database that keeps provider tokens, if it is another one: see ``SharedToken``.
     let tokens: RetryingConnection?
@@ -68,15 +69,22 @@ final class EngineConnections {
         self.surveyInterval = surveyInterval
         let session = SessionPreparation(at: database.description, report: report)
         (self.database, self.session, self.loop) = (database, session, loop)
-        func make(_ suffix: String) -> ReconnectingConnection {
-            ReconnectingConnection(to: database, as: "pushq work\(suffix)", on: loop, prepare: session.prepare)
+        func make(
+            _ suffix: String,
+            prepare: @escaping (PostgresConnection) async throws(PostgresError) -> Void = session.prepare
+        ) -> ReconnectingConnection {
+            ReconnectingConnection(to: database, as: "pushq work\(suffix)", on: loop, prepare: prepare)
         }
         func retry(_ one: ReconnectingConnection, orElse other: ReconnectingConnection? = nil) -> RetryingConnection {
             RetryingConnection(one, orElse: other, loop: loop, report: report)
         }
         forClaims = make("")
         forLeases = make(" (leases)")
-        let (forFanOut, forUpkeep) = (make(" (fan-out)"), make(" (upkeep)"))
+        let forFanOut = make(" (fan-out)")
+        let forUpkeep = make(" (upkeep)") { connection throws(PostgresError) in
+            try await session.prepare(connection)
+            try await connection.limitLockWaits()
+        }
         // The engines of that database report its problems.
         ofTokens = keeper.map { ($0, SessionPreparation(at: $0.description) { _ in }) }
         forTokens = ofTokens.map { keeper, session in
@@ -126,7 +134,7 @@ final class EngineConnections {
                 _ = try await forLeases.current(within: ContinuousClock.now.duration(to: deadline))
                 return try await connection.queueNames()
             } catch let error as PostgresError
-                where error.isPassing && !connection.isOpen && ContinuousClock.now < deadline
+                where error.isTransient && !connection.isOpen && ContinuousClock.now < deadline
             {
                 // The server ended the session, for example because it restarts.
             }

@@ -19,10 +19,10 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case sessionsBack
     case storeRefused(String)
     /// A statement that was refused for another reason than its rows was carried out.
-    case storeTakes(String)
+    case storeAccepts(String)
     /// PostgreSQL refuses the ends of all jobs, and no job is to blame.
     case endsRefused(String)
-    case endsTaken
+    case endsAccepted
     case oldPrimary(timeline: Int, newest: Int)
     case databaseRestored(queues: Int, backTo: Date)
     case sessionLacks(SessionLack)
@@ -87,11 +87,11 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .sessionMissing(let reason): "PostgreSQL has no session for fan-out or upkeep, trying again: \(reason)"
         case .sessionsBack: "PostgreSQL has sessions for fan-out and upkeep again"
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
-        case .storeTakes(let statement): "PostgreSQL no longer refuses \(statement)"
+        case .storeAccepts(let statement): "PostgreSQL no longer refuses \(statement)"
         case .endsRefused(let reason):
             "PostgreSQL refuses to store the ends of jobs, trying again: \(reason). The worker keeps what it has sent, and "
                 + "claims nothing until this is corrected"
-        case .endsTaken: "PostgreSQL takes the ends of jobs again"
+        case .endsAccepted: "PostgreSQL accepts the ends of jobs again"
         case .oldPrimary(let timeline, let newest):
             "a writable server has timeline \(timeline), but another one already had \(newest): it is an old primary, and is "
                 + "not used. Let nobody write to it, and see what was sent through it: pushq-admin restore diverged. If it is "
@@ -166,7 +166,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                     ? "its run of \(runs.last): it could not be started in time"
                     : "\(runs.runs.counted("run")), from \(runs.first) to \(runs.last): they could not be started in time")
         case .scheduleFailed(let queue, let schedule, let time, let reason):
-            "schedule \(schedule) of \(queue) could not start its run of \(time), and tries again every minute: \(reason)"
+            "schedule \(schedule) of \(queue) could not start its run of \(time), and tries again after 1 to 15 minutes: \(reason)"
         case .leasesLost(let count): "lost \(count.counted("lease")) to other workers"
         case .leasesFound(let count): "gave back \(count.counted("lease")) whose claim had no answer"
         case .devicesDeactivated(let count): "deactivated \(count.counted("device")) whose token is bad"

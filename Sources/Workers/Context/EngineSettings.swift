@@ -92,7 +92,7 @@ package struct EngineSettings: Sendable {
     package var permitHorizon = Duration.milliseconds(250)
 
     /// The number of unanswered sends after which a recipient is given up as `unknown`.
-    package static let maximumLosses = 5
+    package static let maximumLosses = LossIsolation.maximumLosses
     /// The number of workers that may be lost with a job before the job is split in two.
     package static let lossesBeforeSplit = 2
 

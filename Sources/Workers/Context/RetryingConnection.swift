@@ -38,7 +38,7 @@ final class RetryingConnection {
 
     /// How long to wait for a connection, unless the caller passes another limit.
     static let patience = Duration.seconds(5)
-    /// The pause before a statement is repeated that was not answered in time. What else uses the connection comes
+    /// The pause before a statement that was not answered in time is repeated. What else uses the connection comes
     /// first: a lock on a table that only this statement needs must not keep leases from being renewed.
     static let restAfterSilence = Duration.milliseconds(500)
 
@@ -69,7 +69,7 @@ final class RetryingConnection {
         let call = Call(file: file, line: line)
         do {
             let result = try await body(connection(within: limit))
-            noteTaken(call)
+            noteAccepted(call)
             return result
         } catch {
             failed(error)
@@ -95,7 +95,7 @@ final class RetryingConnection {
     /// Repeats also while PostgreSQL refuses the worker's login: its password may have been changed here before it is
     /// changed at the server, and only this worker knows what it has to write.
     /// - Parameters:
-    ///   - isRefusal: whether a passing error counts as a refusal nevertheless.
+    ///   - isRefusal: whether a transient error counts as a refusal nevertheless.
     ///   - refused: called with the refusal, if PostgreSQL refuses.
     @discardableResult
     func persist<Result>(
@@ -107,9 +107,9 @@ final class RetryingConnection {
         while true {
             do {
                 let result = try await body(connection())
-                noteTaken(call)
+                noteAccepted(call)
                 return result
-            } catch let error as PostgresError where (error.isPassing || error.isLockedOut) && !hasGivenUp {
+            } catch let error as PostgresError where (error.isTransient || error.isLockedOut) && !hasGivenUp {
                 guard !isRefusal(error) else {
                     refused(error)
                     return nil
@@ -133,7 +133,7 @@ final class RetryingConnection {
     /// again, and the log shows the same line once. The connection itself reports that PostgreSQL is out of reach.
     func note(_ error: any Error, _ call: Call) {
         if let error = error as? PostgresError {
-            if error.isPassing {
+            if error.isTransient {
                 guard case .server = error else { return }
             }
             if let statement = error.refusedStatement { refused[call] = statement }
@@ -141,10 +141,10 @@ final class RetryingConnection {
         report(.storeRefused("\(error)"))
     }
 
-    /// Reports that PostgreSQL takes what it refused before, for any other reason than rows: one row may be refused
-    /// again and again while others are taken.
-    func noteTaken(_ call: Call) {
-        if !refused.isEmpty, let statement = refused.removeValue(forKey: call) { report(.storeTakes(statement)) }
+    /// Reports that PostgreSQL accepts a statement again. Refusals caused by a row are not tracked, because that row
+    /// may be refused again while others are accepted.
+    func noteAccepted(_ call: Call) {
+        if !refused.isEmpty, let statement = refused.removeValue(forKey: call) { report(.storeAccepts(statement)) }
     }
 
     /// Sets the time after which writes are not repeated.

@@ -13,11 +13,12 @@ final class SessionPreparation {
     private var refusedTimeline: Int32?
     /// Whether it was reported that queues wait for a decision since the database was restored.
     private var hasSaidRestore = false
-    /// The sessions that were prepared, and the timelines of their servers.
+    /// The sessions that were prepared, and where they lead.
     private var sessions: [Session] = []
 
     private struct Session {
         weak var connection: PostgresConnection?
+        let cluster: Int64
         let timeline: Int32
     }
 
@@ -33,7 +34,9 @@ final class SessionPreparation {
     @discardableResult
     func survey(_ database: DatabaseAddress, on loop: EventLoop) async -> Int? {
         let servers = await newest.survey(database, as: "pushq work (survey)", on: loop)
-        for server in servers where server.timeline < newest.timeline { noteRefused(server.timeline) }
+        for server in servers where server.cluster == newest.cluster && server.timeline < newest.timeline {
+            noteRefused(server.timeline)
+        }
         leaveOlderServers()
         return servers.newest?.host
     }
@@ -46,20 +49,46 @@ final class SessionPreparation {
         let lack = try await connection.prepareWorkerSession()
         if let copy = try await connection.followTimeline() {
             let found = copy.timeline
+            try await checkMove(to: copy.cluster, by: connection)
             do throws(PostgresError) {
-                try newest.note(found)
+                try newest.note(found, ofCluster: copy.cluster)
             } catch {
                 noteRefused(found)
                 throw error
             }
             noteRestore(of: copy)
-            sessions.removeAll { $0.connection === connection }
-            sessions.append(Session(connection: connection, timeline: found))
+            note(copy, of: connection)
             leaveOlderServers()
         }
         guard let lack, !hasSaid else { return }
         hasSaid = true
         report(.sessionLacks(lack))
+    }
+
+    /// Checks whether the database has moved to the cluster that a session has found.
+    /// - Throws: ``PostgresError/cannotConnect(address:reason:)`` while other sessions lead to the former cluster: jobs
+    ///   of both would be sent. A pooler may have led them to the new one meanwhile, and a session whose server is
+    ///   frozen ends when it is asked.
+    private func checkMove(to found: Int64, by connection: PostgresConnection) async throws(PostgresError) {
+        guard let cluster = newest.cluster, cluster != found else { return }
+        // Sessions may be added while one is asked.
+        while let other = sessions.first(where: {
+            $0.cluster != found && $0.connection !== connection && $0.connection?.isOpen == true
+        })?.connection {
+            let copy = try? await other.followTimeline()
+            guard other.isOpen else { continue }
+            guard let copy, copy.cluster == found else {
+                throw newest.refusal(because: "it is another cluster than the one where this program has sessions")
+            }
+            note(copy, of: other)
+        }
+        refusedTimeline = nil
+    }
+
+    /// Notes where a session leads.
+    private func note(_ copy: DatabaseCopy, of connection: PostgresConnection) {
+        sessions.removeAll { $0.connection === connection }
+        sessions.append(Session(connection: connection, cluster: copy.cluster, timeline: copy.timeline))
     }
 
     /// Ends the sessions at servers that another one has replaced. Such a server may still take writes. A worker that

@@ -25,34 +25,6 @@ final class Gateways {
         }
     }
 
-    /// Keeps the provider token of a signer fresh for the gateway that uses it.
-    private final class TokenRenewal {
-        private let token: SharedToken
-        private let gateway: HTTP2Gateway
-        var upkeep: TokenUpkeep
-
-        init(of token: SharedToken, for gateway: HTTP2Gateway, responseTime: Duration) {
-            self.token = token
-            self.gateway = gateway
-            upkeep = TokenUpkeep(responseTime: responseTime)
-        }
-
-        /// Makes the next requests carry the current token.
-        func renew() async {
-            let step = upkeep.next(isDue: token.nextPoll <= .now)
-            do {
-                if step.keeps { try await token.keep() }
-                guard step.asks else { return }
-                let before = token.last
-                let current = try await token.current(isRefused: step.isRefused)
-                gateway.use(current)
-                if current.text != before?.text { upkeep.noteReplaced(now: .now) }
-            } catch {
-                upkeep.noteFailed(step)
-            }
-        }
-    }
-
     private let loop: EventLoop
     private let store: RetryingConnection
     private let tokenKeeper: RetryingConnection?
@@ -64,7 +36,7 @@ final class Gateways {
     private var shares: [Int32: ConnectionShare] = [:]
     private let signal: Signal
     private var table = GatewayTable<Entry>()
-    private var notices = OutageNotices()
+    private var notices = DowntimeNotices()
     /// Gateways that no queue uses any more, and that wait for their last answers.
     private var replaced: [any PushGateway] = []
     private var isStopping = false
@@ -106,7 +78,7 @@ final class Gateways {
         }
         do {
             return try await open(credential, for: queue, use)
-        } catch let error as PostgresError where error.isPassing {
+        } catch let error as PostgresError where error.isTransient {
             return nil
         } catch {
             if table.noteUnusable(use, because: "\(error)", now: .now) {
@@ -143,10 +115,14 @@ final class Gateways {
     var connectionFigures: ConnectionFigures { budget.figures }
 
     /// What to report about the state of a gateway; nil if there is nothing to report.
-    func noteState(of gateway: any PushGateway) -> OutageNotices.News? {
+    func noteState(of gateway: any PushGateway) -> DowntimeNotices.News? {
         notices.note(
             gateway.state, of: ObjectIdentifier(gateway), isOutage: circuit(of: gateway)?.isClosed == false)
     }
+
+    /// Notes that a gateway rests, also if an attempt to connect is still under way. One at rest is not out of reach.
+    /// If it is when a queue continues, that is news, and the queue's jobs go back.
+    func noteRest(of gateway: any PushGateway) { notices.forget(ObjectIdentifier(gateway)) }
 
     private func drain(_ gateway: any PushGateway) {
         replaced.append(gateway)
@@ -208,7 +184,7 @@ final class Gateways {
         let opened = try OpenedCredential(credential, under: masterKeys)
         table.note(secret: opened.holder, of: use.credential)
         if case .open(let entry) = table.find(use, now: .now) { return entry.route }
-        let entry = try await entry(opened, for: queue, broadcasts: use.isForBroadcasts)
+        let entry = try await makeEntry(opened, for: queue, broadcasts: use.isForBroadcasts)
         // While this call waited for the database, another queue may have created the gateway, or all may have been
         // closed.
         switch table.insert(entry, for: use) {
@@ -222,7 +198,7 @@ final class Gateways {
         }
     }
 
-    private func entry(
+    private func makeEntry(
         _ opened: OpenedCredential, for queue: QueueSettings, broadcasts: Bool
     ) async throws -> Entry {
         switch opened {
@@ -255,12 +231,13 @@ final class Gateways {
             throw CredentialProblem.noBinaryGateway
         }
         warnOfDrain()
-        let gateway = try BinaryGateway(
-            endpoint: endpoint, identity: try certificate.identity(), settings: limits(of: queue),
-            binary: settings.binary,
-            loop: loop, share: share(of: queue))
-        gateway.handler = handler
-        return gateway
+        var limits = limits(of: queue)
+        // What a connection that ends has sent is confirmed by silence only after the grace.
+        limits.drainTime = max(limits.drainTime, settings.binary.grace + .seconds(5))
+        return adopt(
+            try BinaryGateway(
+                endpoint: endpoint, identity: certificate.identity(), settings: limits, binary: settings.binary,
+                loop: loop, share: share(of: queue)))
     }
 
     /// Warns that a drain shorter than the grace leaves everything in flight uncertain. Reports it once, when the first
@@ -289,19 +266,23 @@ final class Gateways {
     private func gateway(
         _ token: ProviderToken, for queue: QueueSettings, broadcasts: Bool
     ) throws -> HTTP2Gateway {
-        let gateway = try HTTP2Gateway(
-            endpoint: endpoint(of: queue, broadcasts: broadcasts), credential: .token(token),
-            settings: limits(of: queue), loop: loop, share: share(of: queue))
-        gateway.handler = handler
-        return gateway
+        adopt(
+            try HTTP2Gateway(
+                endpoint: endpoint(of: queue, broadcasts: broadcasts), credential: .token(token),
+                settings: limits(of: queue), loop: loop, share: share(of: queue)))
     }
 
     private func gateway(
         _ certificate: StoredCertificate, for queue: QueueSettings, broadcasts: Bool
     ) throws -> HTTP2Gateway {
-        let gateway = try HTTP2Gateway(
-            endpoint: endpoint(of: queue, broadcasts: broadcasts), certificate: certificate.identity,
-            settings: limits(of: queue), loop: loop, share: share(of: queue))
+        adopt(
+            try HTTP2Gateway(
+                endpoint: endpoint(of: queue, broadcasts: broadcasts), certificate: certificate.identity,
+                settings: limits(of: queue), loop: loop, share: share(of: queue)))
+    }
+
+    /// Has the gateway tell the handler of its answers.
+    private func adopt<Gateway: PushGateway>(_ gateway: Gateway) -> Gateway {
         gateway.handler = handler
         return gateway
     }

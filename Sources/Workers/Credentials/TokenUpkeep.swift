@@ -12,7 +12,7 @@ struct TokenUpkeep {
         var isRefused = false
     }
 
-    /// The time after a replacement in which answers may arrive to requests that carried the previous token.
+    /// The time after a replacement in which requests that carried the previous token may be answered.
     private let responseTime: Duration
     private var isRefused = false
     private var mustStay = false

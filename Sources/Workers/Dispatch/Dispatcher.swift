@@ -59,12 +59,12 @@ final class Dispatcher {
     }
 
     /// Sends from a job again after its lease was renewed or its watermark moved.
-    func goOn(with job: HeldJob) {
+    func continueSending(_ job: HeldJob) {
         if job.isSendable { add(job, of: jobs.queue(of: job)) }
     }
 
     /// Sends again if it was held up because outcomes could not be recorded. They can be now.
-    func goOn() {
+    func continueIfHeldUp() {
         guard isHeldUp else { return }
         schedule()
         mayHaveWork.raise()
@@ -73,12 +73,12 @@ final class Dispatcher {
     /// Continues jobs after a gateway has a connection again. Such jobs wait for answers over an earlier connection,
     /// and were to be given back after that. Recipients that were not sent to, or whose push APNs certainly did not act
     /// on, need not wait.
-    func goOn(over gateway: any PushGateway) {
+    func continueSending(over gateway: any PushGateway) {
         guard !isStopped else { return }
         for holding in jobs.holdings
         where holding.queue.mayWork && holding.queue.route(for: holding.job)?.gateway === gateway {
             holding.job.reopen()
-            if !holding.job.isQueued { goOn(with: holding.job) }
+            if !holding.job.isQueued { continueSending(holding.job) }
         }
     }
 
@@ -268,7 +268,7 @@ final class Dispatcher {
                 ticket.ordinal, of: job, in: queue, isOfFormerCredential: isOfFormerCredential,
                 sentAt: loop.now - .nanoseconds(age))
             if let circuit {
-                circuit.lastTaken = answer.sentAt
+                circuit.lastAcceptedAt = answer.sentAt
                 let change = circuit.noteServed(push(ticket.ordinal, of: holding, afterNanoseconds: age), now: loop.now)
                 follow(change, of: circuit, gateway)
             }
@@ -277,7 +277,7 @@ final class Dispatcher {
                 refusal, to: ticket.ordinal, of: holding, over: circuit, gateway,
                 isOfFormerCredential: isOfFormerCredential, afterNanoseconds: age)
         case .streamRefused:
-            if let refusal = AnswerRules.streamRefused(ticket.ordinal, of: job, now: loop.now) {
+            if let refusal = AnswerRules.streamRefused(ticket.ordinal, of: job, in: queue, now: loop.now) {
                 follow(
                     refusal, to: ticket.ordinal, of: holding, over: circuit, gateway,
                     isOfFormerCredential: isOfFormerCredential, afterNanoseconds: age)
@@ -308,16 +308,18 @@ final class Dispatcher {
         _ gateway: any PushGateway, isOfFormerCredential: Bool, afterNanoseconds age: UInt64
     ) {
         let (job, queue, now) = (holding.job, holding.queue, loop.now)
-        let change = circuit?.noteRefused(refusal, push(ordinal, of: holding, afterNanoseconds: age), now: now)
-        let lastTaken = circuit.flatMap { circuit in
-            circuit.lastTaken > 0 ? now - .nanoseconds(loop.nowNanoseconds &- circuit.lastTaken) : nil
+        let change = circuit?.noteRefused(
+            refusal, refusal.reason.action(for: job.claim.message),
+            push(ordinal, of: holding, afterNanoseconds: age), now: now)
+        let lastAcceptedAt = circuit.flatMap { circuit in
+            circuit.lastAcceptedAt > 0 ? now - .nanoseconds(loop.nowNanoseconds &- circuit.lastAcceptedAt) : nil
         }
         let consequence = AnswerRules.refused(
             ordinal, of: job, in: queue, refusal,
             .init(
                 sentAt: now - .nanoseconds(age), now: now, spendsAttempts: circuit?.spendsAttempts ?? true,
-                isRare: circuit?.takesNearlyAll ?? false, isOfFormerCredential: isOfFormerCredential,
-                lastTaken: lastTaken))
+                isRare: circuit?.acceptsNearlyAll ?? false, isOfFormerCredential: isOfFormerCredential,
+                lastAcceptedAt: lastAcceptedAt))
         if !isOfFormerCredential { follow(consequence, of: refusal, to: job, of: queue, gateway) }
         if let circuit, let change { follow(change, of: circuit, gateway) }
     }
@@ -354,7 +356,7 @@ final class Dispatcher {
     }
 
     /// Notes that nothing is answered any more over any connection of a gateway.
-    /// - Parameter sentAt: when the oldest push was sent that waits for its answer.
+    /// - Parameter sentAt: when the oldest push that waits for its answer was sent.
     func noteSilence(of gateway: any PushGateway, _ circuit: Circuit, sentAt: ContinuousClock.Instant) {
         follow(circuit.noteSilence(sentAt: sentAt, now: loop.now), of: circuit, gateway)
     }

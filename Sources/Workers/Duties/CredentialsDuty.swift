@@ -1,7 +1,8 @@
 import PostgresStore
 import QueueCore
 
-/// Reports certificates that expire: 30, 14 and 7 days and one day before the end, and at the end.
+/// Reports certificates that expire: 30, 14 and 7 days and one day before the end, and at the end. Resumes queues whose
+/// credential APNs has refused, from time to time, so that they go on when it is accepted again.
 ///
 /// Belongs to the engine's event loop.
 final class CredentialsDuty: Duty {
@@ -11,7 +12,7 @@ final class CredentialsDuty: Duty {
     private(set) var pause = CredentialsDuty.usualPause
     let longestPause = CredentialsDuty.usualPause
 
-    private static let usualPause = Duration.seconds(600)
+    private static let usualPause = Duration.seconds(300)
     private static let retry = Duration.seconds(5)
 
     private let store: RetryingConnection
@@ -23,7 +24,9 @@ final class CredentialsDuty: Duty {
     }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
-        let due = try await store.connection().noteExpiringCredentials()
+        let connection = try await store.connection()
+        while try await connection.retryRefusedQueues() > 0, try await lease.mayContinue() {}
+        let due = try await connection.noteExpiringCredentials()
         pause = due.areAll ? Self.usualPause : Self.retry
         for credential in due.noted {
             report(

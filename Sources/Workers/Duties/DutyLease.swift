@@ -29,7 +29,7 @@ final class DutyLease {
 
     /// Renews the lease when a third of it is over. Returns false if the worker is to stop, or another worker has the
     /// duty.
-    func mayGoOn() async throws(PostgresError) -> Bool {
+    func mayContinue() async throws(PostgresError) -> Bool {
         let now = ContinuousClock.now
         if isStopping() {
             isCutShort = true

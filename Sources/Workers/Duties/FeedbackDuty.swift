@@ -44,7 +44,7 @@ final class FeedbackDuty: Duty {
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
         let end = ContinuousClock.now + Self.longest
-        while !isStopped, ContinuousClock.now < end, try await lease.mayGoOn(), try await askNext() {}
+        while !isStopped, ContinuousClock.now < end, try await lease.mayContinue(), try await askNext() {}
     }
 
     /// Queries one queue that is due. Returns false if there is none. An error of one queue does not affect the others.

@@ -30,6 +30,6 @@ final class FleetFiguresDuty: Duty {
         repeat {
             figures = try await store.connection().fleetFigures()
             await signal.wait(atMost: Self.interval)
-        } while try await lease.mayGoOn()
+        } while try await lease.mayContinue()
     }
 }

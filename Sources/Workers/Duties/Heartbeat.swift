@@ -24,6 +24,7 @@ final class Heartbeat {
     private let queues: Queues
     private let gateways: Gateways
     private let settler: Settler
+    private let startedAt: ContinuousClock.Instant
     /// When the throughput of the queues was last taken.
     private var toldAt: ContinuousClock.Instant
     private var isDraining = false
@@ -44,7 +45,8 @@ final class Heartbeat {
         self.queues = queues
         self.gateways = gateways
         self.settler = settler
-        toldAt = .now
+        startedAt = .now
+        toldAt = startedAt
         signal = Signal(loop: context.loop)
     }
 
@@ -92,6 +94,10 @@ final class Heartbeat {
         let now = loop.now
         (report.interval, toldAt) = (toldAt.duration(to: now), now)
         report.throughput = queues.takeThroughput(limit: Self.maximumQueues)
-        return await store.attempt { try await $0.showWorker(workerID, report) } ?? nil
+        return await store.attempt { connection in
+            // Not before, because the wait for the connection may have taken long.
+            report.uptime = startedAt.duration(to: .now)
+            return try await connection.showWorker(workerID, report)
+        } ?? nil
     }
 }

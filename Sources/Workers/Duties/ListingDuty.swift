@@ -16,6 +16,6 @@ struct ListingDuty: Duty {
     func run(_ lease: DutyLease) async throws(PostgresError) {
         repeat {
             guard try await store.connection().listFeedback() > 0 else { return }
-        } while try await lease.mayGoOn()
+        } while try await lease.mayContinue()
     }
 }

@@ -17,7 +17,15 @@ final class QuotasDuty: Duty {
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
         let begun = ContinuousClock.now
-        try await store.connection().countUsage(while: lease.mayGoOn)
+        // A tenant that cannot be counted keeps no other from being counted.
+        var problems = Problems()
+        for tenantID in try await store.connection().tenantsToCount() {
+            guard try await lease.mayContinue() else { break }
+            await problems.note { () async throws(PostgresError) in
+                try await store.connection().countUsage(of: tenantID)
+            }
+        }
         pause = min(max(Self.usualPause, (ContinuousClock.now - begun) * 10), longestPause)
+        try problems.throwFirst()
     }
 }

@@ -23,7 +23,7 @@ struct ReportsDuty: Duty {
             let step = try await store.connection().actOnFeedback()
             guard step.acted > 0 else { break }
             total = (total.acted + step.acted, total.deactivated + step.deactivated)
-        } while try await lease.mayGoOn()
+        } while try await lease.mayContinue()
         if total.acted > 0 { report(.feedbackActedOn(records: total.acted, deactivated: total.deactivated)) }
     }
 }

@@ -18,7 +18,7 @@ struct SchedulesDuty: Duty {
     func run(_ lease: DutyLease) async throws(PostgresError) {
         // After days without a worker, upkeep first makes the partitions that a campaign needs.
         guard try await store.connection().hasToday() else { return }
-        while try await lease.mayGoOn(), let run = try await store.connection().runDueSchedule() {
+        while try await lease.mayContinue(), let run = try await store.connection().runDueSchedule() {
             if let leftOut = run.leftOut {
                 report(.scheduleMissed(queue: run.queue, schedule: run.schedule, runs: leftOut))
             }
@@ -29,6 +29,8 @@ struct SchedulesDuty: Duty {
                 report(.scheduleFailed(queue: run.queue, schedule: run.schedule, time: run.time, reason: problem))
             // These were reported already: above, and when the run first failed.
             case .missed, .failedAgain: break
+            // It is reported when it is started.
+            case .moved: break
             }
         }
     }

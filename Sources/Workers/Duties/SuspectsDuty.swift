@@ -18,7 +18,7 @@ struct SuspectsDuty: Duty {
             let verdict = try await store.connection().judgeSuspects()
             if verdict.deactivated > 0 { report(.devicesDeactivated(verdict.deactivated)) }
             for queue in verdict.paused { report(.queuePausedForTokens(queue: queue.name, reason: queue.problem)) }
-            guard verdict.goesOn, try await lease.mayGoOn() else { return }
+            guard verdict.hasMore, try await lease.mayContinue() else { return }
         }
     }
 }

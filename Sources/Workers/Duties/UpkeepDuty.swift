@@ -22,12 +22,14 @@ struct UpkeepDuty: Duty {
         }
         let changed: Result<[String], PostgresError>
         do throws(PostgresError) {
-            changed = .success(try await store.connection().maintainPartitions(while: lease.mayGoOn))
+            changed = .success(try await store.connection().maintainPartitions(while: lease.mayContinue))
         } catch {
             changed = .failure(error)
         }
         // If a day cannot be dropped at this moment, everything else is still deleted.
-        try await store.connection().forget(while: lease.mayGoOn)
+        try await PostgresConnection.forget(while: lease.mayContinue) { () async throws(PostgresError) in
+            try await store.connection()
+        }
         let statements = try changed.get()
         if !statements.isEmpty { report(.partitionsChanged(statements)) }
     }

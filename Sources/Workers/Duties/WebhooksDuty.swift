@@ -9,8 +9,8 @@ import Transport
 /// A receiver gets one message at a time, and the next one when it has accepted the first. So it misses nothing, and
 /// gets nothing twice except after a failure. Receivers are independent of each other. A receiver that does not answer
 /// holds one of many places for some seconds, and is then left alone for longer each time. Receivers whose last try
-/// failed, or that have never taken a message, may hold only a part of the places: however many of them hang, there are
-/// places for the others.
+/// failed, or that have never accepted a message, may hold only a part of the places: however many of them hang, there
+/// are places for the others.
 ///
 /// It runs apart from the other duties, since it waits for the tenants' servers.
 ///
@@ -72,10 +72,10 @@ final class WebhooksDuty: Duty {
     /// Sends what is due, until nothing is due or under way any more. What is under way goes on if the duty is cut
     /// short, since another worker can send to the other receivers meanwhile: a turn is recorded under its own number.
     func run(_ lease: DutyLease) async throws(PostgresError) {
-        while try await lease.mayGoOn() {
+        while try await lease.mayContinue() {
             if underWay < maximumAtOnce,
                 let turn = try await store.connection().takeWebhook(
-                    lease: Self.turnLease, most: Self.batch, opening: masterKeys,
+                    lease: Self.turnLease, atMost: Self.batch, opening: masterKeys,
                     evenInDoubt: underWayInDoubt < maximumInDoubt)
             {
                 start(turn)
@@ -105,7 +105,7 @@ final class WebhooksDuty: Duty {
     private func send(_ turn: WebhookTurn) async {
         do {
             try await post(turn)
-            let hadFailed = await store.persist { try await $0.noteTaken(turn) }
+            let hadFailed = await store.persist { try await $0.noteAccepted(turn) }
             if hadFailed ?? false { report(.webhookBack(tenant: turn.tenant)) }
         } catch {
             guard !isCutOff else { return }

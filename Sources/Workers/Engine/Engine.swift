@@ -62,6 +62,7 @@ package actor Engine {
     ///   schema do not suit each other then; neither if the settings say that the worker waits for its database.
     ///   `EngineError` if a part ended or failed before it was drained, after everything else was drained.
     package func run() async throws {
+        guard !isDraining else { return report(.stopped(sent: 0)) }
         let figures = EngineFigures(admission)
         let report = { [report] (event: EngineEvent) in
             figures.note(event)

@@ -66,14 +66,16 @@ package final class EngineGroup: Sendable {
         for loop in loopsToEnd() { loop.shutDown() }
     }
 
-    /// Drains all engines: see ``Engine/drain()``.
+    /// Drains all engines: see ``Engine/drain()``. Those whose event loop hangs keep no others from being told.
     package func drain() async {
         let engines = state.withLock { state in
             state.isDraining = true
             return state.engines
         }
         arrival.finish()
-        for engine in engines { await engine.drain() }
+        await withDiscardingTaskGroup { group in
+            for engine in engines { group.addTask { await engine.drain() } }
+        }
     }
 
     private func run(_ engine: Engine, _ fault: @Sendable (any Error) -> Void) async {

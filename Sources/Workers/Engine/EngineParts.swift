@@ -12,11 +12,11 @@ import Transport
 final class EngineParts {
     /// A loop that runs as long as the engine does.
     enum Loop: CaseIterable {
-        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, schedules, listing,
-            feedback, webhooks, figures, heartbeat, judging, notifications, drain
+        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, upkeep, schedules,
+            listing, feedback, webhooks, figures, heartbeat, judging, notifications, drain
 
         /// The loops that run duties of the fleet.
-        static let ofDuties: Set<Loop> = [.duties, .schedules, .listing, .feedback, .webhooks, .figures]
+        static let ofDuties: Set<Loop> = [.duties, .upkeep, .schedules, .listing, .feedback, .webhooks, .figures]
     }
 
     let context: EngineContext
@@ -80,9 +80,8 @@ final class EngineParts {
         var duties: [Loop: [any Duty]] = [
             .duties: [
                 SuspectsDuty(context), ReportsDuty(context), QuotasDuty(context), CredentialsDuty(context),
-                // It may take long, so it comes last when all are due at once.
-                UpkeepDuty(context),
             ],
+            .upkeep: [UpkeepDuty(context)],
             .schedules: [SchedulesDuty(context)],
             .listing: [ListingDuty(context)],
         ]
@@ -115,7 +114,7 @@ final class EngineParts {
         case .queues: await queues.run()
         case .tokens: await gateways.run()
         case .rescue: await rescuer.run()
-        case .duties, .schedules, .listing, .feedback, .webhooks, .figures: await dutyRunners[loop]?.run()
+        case .duties, .upkeep, .schedules, .listing, .feedback, .webhooks, .figures: await dutyRunners[loop]?.run()
         case .heartbeat: try await heartbeat.run()
         case .judging: await judge.run()
         case .notifications: await notifications.run()
@@ -170,7 +169,7 @@ final class EngineParts {
     private func waits(for error: any Error) -> Bool {
         switch context.settings.waits {
         case .never: false
-        case .untilInReach: (error as? PostgresError)?.isPassing ?? false
+        case .untilInReach: (error as? PostgresError)?.isTransient ?? false
         case .always: true
         }
     }
@@ -224,9 +223,9 @@ final class EngineParts {
 }
 
 extension EngineParts: SettlerDelegate {
-    func mayGoOn(with job: HeldJob) { dispatcher.goOn(with: job) }
+    func leaseWasRenewed(of job: HeldJob) { dispatcher.continueSending(job) }
 
-    func canRecordAgain() { dispatcher.goOn() }
+    func canRecordAgain() { dispatcher.continueIfHeldUp() }
 
     func queueIsHalted(_ id: Int32) { queues.halt(id) }
 
@@ -238,6 +237,6 @@ extension EngineParts: EngineConnectionsDelegate {
         intake.noteInterruption()
         notifications.listenAnew()
         rescuer.holdOff()
-        dispatcher.goOn()
+        dispatcher.continueIfHeldUp()
     }
 }

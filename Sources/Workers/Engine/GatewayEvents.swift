@@ -54,8 +54,8 @@ final class GatewayEvents: PushGatewayHandler {
             gateways.noteTooManyTokens(of: gateway)
             if let circuit = gateways.circuit(of: gateway) { dispatcher.rest(gateway, circuit, because: reason.text) }
         case .reconnectOnce:
-            // If a connection ends like this that was opened after another one had, and no push was accepted in
-            // between, the key is wrong.
+            // If a connection ends like this, and so does another one that was opened afterwards, and no push was
+            // accepted in between, the key is wrong.
             for queue in queues.using(gateway)
             where queue.unrelatedKey.noteRefused(sentAt: connectedAt, now: context.loop.now) == .keyIsWrong {
                 queues.noteFault(of: queue, reason.text)
@@ -76,7 +76,7 @@ final class GatewayEvents: PushGatewayHandler {
         case .stillLost: queues.yieldJobs(using: gateway)
         case .back:
             context.report(.gatewayReachable(queue: queues.names(using: gateway)))
-            dispatcher.goOn(over: gateway)
+            dispatcher.continueSending(over: gateway)
             context.mayHaveWork.raise()
         case .backInOutage:
             if let circuit = gateways.circuit(of: gateway) { dispatcher.noteReached(gateway, circuit) }

@@ -34,7 +34,7 @@ struct FanOutPlan {
         /// What was sent recently, in recipients per second.
         var sendRate = 0.0
         /// The average number of recipients in a job of the lane.
-        var jobSize = 500.0
+        var jobSize = Double(SettledJob.maximumRecipients)
     }
 
     /// What is known about a lane whose campaigns create jobs.

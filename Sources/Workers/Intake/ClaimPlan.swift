@@ -80,6 +80,9 @@ struct ClaimPlan {
         var unsent = 0
         /// The average number of recipients in a job of this lane.
         var jobSize = 1.0
+
+        /// Whether the jobs are small: a claim takes them however many recipients it has.
+        fileprivate var isSmall: Bool { jobSize <= ClaimPlan.smallJob }
     }
 
     /// How much to claim from which lanes, in the order in which the lanes were considered.
@@ -97,7 +100,7 @@ struct ClaimPlan {
     /// Queues with jobs to claim from which the plan takes none, because they, their tenant or this worker hold enough.
     private(set) var leftOut: Set<Int32> = []
     /// Whether the plan leaves out large jobs for which there will be room soon.
-    private(set) var goesOnSoon = false
+    private(set) var hasMoreSoon = false
 
     /// The lanes of `quotas` whose jobs are small.
     private var smallLanes: Set<LanePlace> = []
@@ -113,79 +116,16 @@ struct ClaimPlan {
         for lanes: [Candidate], from place: LanePlace = .start, maximumLanes: Int32 = Self.maximumLanes,
         worker: Worker
     ) {
-        var tenants = lanes.reduce(into: [:]) { $0[$1.tenantID, default: TenantPart()].add($1) }
-        for (id, tenant) in worker.tenants {
-            tenants[id]?.heldJobs = tenant.heldJobs
-            tenants[id]?.waitingQueues = tenant.waitingQueues
-        }
-        let ofTenant = Self.maximumClaimed / max(1, tenants.count)
-        let heaviest = tenants.values.reduce(0.001) { max($0, $1.weight) }
-        // Thousands of queues that wait for a connection hold this much, so further queues wait in the database.
-        let isFull = worker.unsent >= worker.maximumHeld * 4
-        var freeLeases = worker.maximumLeases - worker.leases
-        var claimed = 0.0
-        // Recipients that this claim brings from more urgent lanes of the same queue. They are sent first, and less
-        // urgent jobs held behind them would wait here with the tokens of their claim.
-        var ahead = (queueID: Int32(0), recipients: 0.0)
-        // The last queue that begins to wait for a connection because of this claim.
-        var beginsToWait: Int32?
+        var builder = Builder(for: lanes, maximumLanes: Int(maximumLanes), worker: worker)
         for lane in lanes.filter({ $0.place > place }) + lanes.filter({ $0.place <= place }) {
-            guard lane.mayClaim, lane.dueIn <= .zero else { continue }
-            let tenant = tenants[lane.tenantID]!
-            let isUrgent = lane.place.lane.peer == .urgent
-            let beginsToHold = lane.heldJobs == 0 && lane.place.queueID != beginsToWait
-            if !lane.isConnected {
-                let most = Self.waitingQueues(of: lane, worker, isUrgent: isUrgent)
-                if isFull && !isUrgent || beginsToHold && tenant.waitingQueues >= most {
-                    leftOut.insert(lane.place.queueID)
-                    lastServed = lastServed ?? quotas.last.map(Self.place)
-                    continue
-                }
-            }
-            let part = max(1, ofTenant / tenant.lanes)
-            if lane.place.queueID != ahead.queueID { ahead = (lane.place.queueID, 0) }
-            // Jobs that wait for a campaign's rate do not delay other jobs.
-            let isShared = lane.place.lane.isShared
-            let isSmall = lane.jobSize <= Self.smallJob
-            let target = Self.target(for: lane, of: worker)
-            let room = Double(target - lane.unsent) - (isShared ? ahead.recipients : 0)
-            guard room > 0 else {
-                leftOut.insert(lane.place.queueID)
-                continue
-            }
-            if !isSmall, Self.isSoonLarger(room: room, target: target, of: lane) {
-                goesOnSoon = true
-                leftOut.insert(lane.place.queueID)
-                continue
-            }
-            let missing = min(room, Double(part))
-            let leases = tenant.leases(for: lane, free: freeLeases, heaviest: heaviest)
-            let hasRoom = claimed < Double(Self.maximumClaimed) || isSmall
-            guard leases > 0, hasRoom, quotas.count < Int(maximumLanes) else {
-                // A queue that has its share already waits until other jobs end. A queue that has nothing comes next.
-                if lane.heldJobs == 0 || leases > 0 { lastServed = lastServed ?? quotas.last.map(Self.place) }
-                leftOut.insert(lane.place.queueID)
-                continue
-            }
-            let wanted = max(1, Int(missing / max(lane.jobSize, 1)))
-            let count = min(wanted, Self.maximumJobs, leases)
-            freeLeases -= count
-            claimed += Double(count) * lane.jobSize
-            tenants[lane.tenantID]!.heldJobs += count
-            if lane.isConnected {
-                connectedLanes.append(lane.place)
-            } else if beginsToHold {
-                tenants[lane.tenantID]!.waitingQueues += 1
-                beginsToWait = lane.place.queueID
-            }
-            if isShared { ahead.recipients += Double(count) * lane.jobSize }
-            if isSmall { smallLanes.insert(lane.place) }
-            quotas.append(
-                ClaimQuota(
-                    queueID: lane.place.queueID, lane: lane.place.lane, jobs: Int32(count), head: lane.head))
+            if lane.mayClaim, lane.dueIn <= .zero { builder.consider(lane) }
         }
+        self = builder.plan
         leftOut.subtract(quotas.map(\.queueID))
     }
+
+    /// A plan that takes nothing yet.
+    private init() {}
 
     /// The number of recipients to hold from a lane and the more urgent lanes of its queue: what the queue sends in
     /// half a second, or what its rate allows in one, but at most the queue's part of what all queues may hold.
@@ -210,6 +150,111 @@ struct ClaimPlan {
         let (most, isUnlimited) = connections.multipliedReportingOverflow(
             by: isUrgent ? waitingPerConnection * 2 : waitingPerConnection)
         return isUnlimited ? .max : most
+    }
+
+    /// A plan in the making, and what the lanes that were considered leave to the others.
+    private struct Builder {
+        private(set) var plan = ClaimPlan()
+        private let worker: Worker
+        private let maximumLanes: Int
+        private var tenants: [Int32: TenantPart]
+        /// A tenant's part of the recipients of one claim.
+        private let partOfTenant: Int
+        /// The largest weight of a tenant.
+        private let heaviest: Double
+        /// Whether as much is held as thousands of queues that wait for a connection hold. Then further queues wait in
+        /// the database.
+        private let isFull: Bool
+        private var freeLeases: Int
+        /// The number of recipients that the plan takes.
+        private var claimed = 0.0
+        /// The recipients that this claim brings from more urgent lanes of the same queue. They are sent first, and
+        /// less urgent jobs held behind them would wait here with the tokens of their claim.
+        private var ahead = (queueID: Int32(0), recipients: 0.0)
+        /// The last queue that begins to wait for a connection because of this claim.
+        private var beginsToWait: Int32?
+
+        init(for lanes: [Candidate], maximumLanes: Int, worker: Worker) {
+            var tenants: [Int32: TenantPart] = [:]
+            for lane in lanes { tenants[lane.tenantID, default: TenantPart()].add(lane) }
+            for (id, tenant) in worker.tenants {
+                tenants[id]?.heldJobs = tenant.heldJobs
+                tenants[id]?.waitingQueues = tenant.waitingQueues
+            }
+            self.tenants = tenants
+            self.worker = worker
+            self.maximumLanes = maximumLanes
+            partOfTenant = ClaimPlan.maximumClaimed / max(1, tenants.count)
+            heaviest = tenants.values.reduce(0.001) { max($0, $1.weight) }
+            isFull = worker.unsent >= worker.maximumHeld * 4
+            freeLeases = worker.maximumLeases - worker.leases
+        }
+
+        /// Takes jobs from a lane, or leaves it out. To be called for each lane whose jobs may be claimed, in order.
+        mutating func consider(_ lane: Candidate) {
+            guard hasConnectionRoom(for: lane) else { return leaveOut(lane, comesNext: true) }
+            if lane.place.queueID != ahead.queueID { ahead = (lane.place.queueID, 0) }
+            let target = ClaimPlan.target(for: lane, of: worker)
+            // Jobs that wait for a campaign's rate do not delay other jobs.
+            let room = Double(target - lane.unsent) - (lane.place.lane.isShared ? ahead.recipients : 0)
+            guard room > 0 else { return leaveOut(lane) }
+            if !lane.isSmall, ClaimPlan.isSoonLarger(room: room, target: target, of: lane) {
+                plan.hasMoreSoon = true
+                return leaveOut(lane)
+            }
+            let leases = tenants[lane.tenantID]!.leases(for: lane, free: freeLeases, heaviest: heaviest)
+            let hasRoom = claimed < Double(ClaimPlan.maximumClaimed) || lane.isSmall
+            guard leases > 0, hasRoom, plan.quotas.count < maximumLanes else {
+                // A queue that has its share already waits until other jobs end. A queue that has nothing comes next.
+                return leaveOut(lane, comesNext: lane.heldJobs == 0 || leases > 0)
+            }
+            take(lane, room: room, leases: leases)
+        }
+
+        /// Whether the queue of a lane has a connection, or may hold jobs while it waits for one.
+        private func hasConnectionRoom(for lane: Candidate) -> Bool {
+            if lane.isConnected { return true }
+            let isUrgent = lane.place.lane.peer == .urgent
+            if isFull, !isUrgent { return false }
+            let most = ClaimPlan.waitingQueues(of: lane, worker, isUrgent: isUrgent)
+            return !beginsToHold(lane) || tenants[lane.tenantID]!.waitingQueues < most
+        }
+
+        /// Whether a claim from a lane without a connection makes its queue one of those that wait for a connection.
+        private func beginsToHold(_ lane: Candidate) -> Bool {
+            lane.heldJobs == 0 && lane.place.queueID != beginsToWait
+        }
+
+        /// Takes nothing from a lane that has jobs to claim.
+        /// - Parameter comesNext: whether the next claim is to begin with this lane, or with one before it.
+        private mutating func leaveOut(_ lane: Candidate, comesNext: Bool = false) {
+            plan.leftOut.insert(lane.place.queueID)
+            if comesNext { plan.lastServed = plan.lastServed ?? plan.quotas.last.map(ClaimPlan.place) }
+        }
+
+        /// Takes jobs from a lane.
+        /// - Parameters:
+        ///   - room: the number of recipients that are missing in the lane.
+        ///   - leases: the number of leases that the lane may get.
+        private mutating func take(_ lane: Candidate, room: Double, leases: Int) {
+            let part = max(1, partOfTenant / tenants[lane.tenantID]!.lanes)
+            let wanted = max(1, Int(min(room, Double(part)) / max(lane.jobSize, 1)))
+            let count = min(wanted, ClaimPlan.maximumJobs, leases)
+            let recipients = Double(count) * lane.jobSize
+            freeLeases -= count
+            claimed += recipients
+            tenants[lane.tenantID]!.heldJobs += count
+            if lane.isConnected {
+                plan.connectedLanes.append(lane.place)
+            } else if beginsToHold(lane) {
+                tenants[lane.tenantID]!.waitingQueues += 1
+                beginsToWait = lane.place.queueID
+            }
+            if lane.place.lane.isShared { ahead.recipients += recipients }
+            if lane.isSmall { plan.smallLanes.insert(lane.place) }
+            plan.quotas.append(
+                ClaimQuota(queueID: lane.place.queueID, lane: lane.place.lane, jobs: Int32(count), head: lane.head))
+        }
     }
 
     /// What one claim knows about a tenant.

@@ -28,7 +28,8 @@ enum ClaimedJobRules {
         let claim = job.claim
         if let damage = claim.damage { return .quarantine(damage: damage) }
         if claim.isCancelled { return .close(.cancelled) }
-        if claim.sendWithin <= .zero { return .close(.expired) }
+        // While a campaign is paused, its time does not run out for the jobs that it has: it may get a new end.
+        if claim.sendWithin <= .zero, !claim.isPaused { return .close(.expired) }
         RescuedJobRules.apply(to: job)
         if job.waiting == 0 { return .end }
         if claim.isPaused { return .close(.yielded(after: Settlement.pausedDelay)) }

@@ -108,7 +108,7 @@ final class Intake {
         do throws(PostgresError) {
             try await step()
             delays[keyPath: delay].noteAnswered()
-            store.noteTaken(call)
+            store.noteAccepted(call)
         } catch {
             delays[keyPath: delay].noteFailed(error)
             store.note(error, call)
@@ -209,35 +209,44 @@ final class Intake {
                 quotas, workerID: workerID, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
             figures.counts.note(.claim, took: begun.duration(to: .now))
             figures.counts.jobsClaimed += claimed.count
-            var held: [ClaimedJob] = []
+            var asked: [ClaimedJob] = []
             let known = try await connection.withSuccessors(
                 claimed.filter { !$0.awaitsRecipients }, workerID: workerID)
             for var claim in known {
-                if let settings = queues[claim.key.queueID]?.settings, PreSendChecks.apply(settings, to: &claim) {
-                    held.append(claim)
+                if let settings = queues[claim.key.queueID]?.settings,
+                    PreSendChecks.noteQuestions(of: settings, about: &claim)
+                {
+                    asked.append(claim)
                 } else {
                     start(claim, claimedAt: sentAt)
                 }
             }
-            let tenant = { (claim: ClaimedJob) in self.queues[claim.key.queueID]?.settings.tenantID ?? 0 }
-            let groups = kept.groups(of: held, tenant: tenant, now: .now)
-            let patience = KeptRecipients.patience(amongGroups: groups.count)
-            for part in groups.flatMap(PreSendChecks.parts) {
-                // A recipient in quiet hours takes no place under a cap.
-                let awake = try await connection.heldToQuietHours(part, workerID: workerID)
-                let allowed = try await connection.heldToCaps(awake, workerID: workerID, patience: patience)
-                let counted = try await connection.takingBadges(allowed, workerID: workerID, patience: patience)
-                for var claim in counted {
-                    kept.note(&claim, of: tenant(claim), now: .now)
-                    start(claim, claimedAt: sentAt)
-                }
-            }
+            try await askBeforeSending(asked, claimedAt: sentAt, over: connection)
             audit.claimEnds(isAnswered: true)
             await findRecipients(of: claimed.filter(\.awaitsRecipients).map(\.key))
             state.noteClaimed(claimed.map { LanePlace($0.key.queueID, $0.lane) }, now: .now)
         } catch {
             audit.claimEnds(isAnswered: false)
             throw error
+        }
+    }
+
+    /// Asks PostgreSQL the noted questions about jobs, in parts, and starts each part as soon as it has its answers.
+    private func askBeforeSending(
+        _ claims: [ClaimedJob], claimedAt: ContinuousClock.Instant, over connection: PostgresConnection
+    ) async throws(PostgresError) {
+        let tenant = { (claim: ClaimedJob) in self.queues[claim.key.queueID]?.settings.tenantID ?? 0 }
+        let groups = kept.groups(of: claims, tenant: tenant, now: .now)
+        let patience = KeptRecipients.patience(amongGroups: groups.count)
+        for part in groups.flatMap(PreSendChecks.parts) {
+            // A recipient in quiet hours takes no place under a cap.
+            let awake = try await connection.heldToQuietHours(part, workerID: workerID)
+            let allowed = try await connection.heldToCaps(awake, workerID: workerID, patience: patience)
+            let counted = try await connection.takingBadges(allowed, workerID: workerID, patience: patience)
+            for var claim in counted {
+                kept.note(&claim, of: tenant(claim), now: .now)
+                start(claim, claimedAt: claimedAt)
+            }
         }
     }
 

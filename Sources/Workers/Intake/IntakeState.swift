@@ -184,7 +184,7 @@ struct IntakeState {
         plan.note(claim, after: poll, end: work.end, now: now)
         let nextTakes = plan.nextTakes(after: begun.duration(to: now), at: now)
         var found = Wakefulness.Found(
-            hasWork: needsFanOut || hasClaimedPresumed || claim.goesOnSoon, pollTime: nextTakes)
+            hasWork: needsFanOut || hasClaimedPresumed || claim.hasMoreSoon, pollTime: nextTakes)
         hasClaimedPresumed = false
         found.isPartial = work.end != nil || !work.coversCampaigns
         found.isHolding = worker.leases > 0

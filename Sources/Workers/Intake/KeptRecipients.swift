@@ -59,8 +59,8 @@ struct KeptRecipients {
         return ([others] + apart.values.map(\.new) + apart.values.map(\.known)).filter { !$0.isEmpty }
     }
 
-    /// Notes the answers about a job, and sets how long its recipients wait that are kept: as long as the recipient has
-    /// been kept and the message has waited, so twice as long each time, from a second to half a minute.
+    /// Notes the answers about a job, and sets how long its kept recipients wait: as long as the recipient has been
+    /// kept and the message has waited, so twice as long each time, from a second to half a minute.
     mutating func note(_ job: inout ClaimedJob, of id: Int32, now: ContinuousClock.Instant) {
         let atCap = job.capAnswer?.held.filter { $0.value == .whileKept }.keys.map(\.self) ?? []
         let kept = job.lockedBadges.union(atCap)

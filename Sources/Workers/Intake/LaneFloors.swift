@@ -22,7 +22,7 @@ struct LaneFloors {
     /// much later.
     private static let lag = Duration.milliseconds(250)
     /// The maximum number of floors in use. Each costs a probe of the index.
-    private static let most = 64
+    private static let maximumCount = 64
 
     /// What is known about a lane: the place up to which it is empty.
     private struct Knowledge {
@@ -47,7 +47,7 @@ struct LaneFloors {
     /// order. A campaign's own lane is short and needs no floor.
     var floors: [LaneHead] {
         lanes.values.filter { $0.claimed > 0 && $0.floor.place.lane.isShared }.sorted { $0.claimed > $1.claimed }
-            .prefix(Self.most).map(\.floor)
+            .prefix(Self.maximumCount).map(\.floor)
             .sorted { $0.place < $1.place }
     }
 

@@ -9,7 +9,7 @@ enum PreSendChecks {
     static let enoughRecipients = 5000
 
     /// Notes what has to be asked about a job. Returns whether there is anything to ask.
-    static func apply(_ settings: QueueSettings, to claim: inout ClaimedJob) -> Bool {
+    static func noteQuestions(of settings: QueueSettings, about claim: inout ClaimedJob) -> Bool {
         claim.asksQuietHours = settings.quiet.includes(
             claim.message.pushType, in: claim.lane, hasOwn: claim.hasOwnQuietHours)
         if let cap = settings.cap, cap.includes(claim.message.pushType, in: claim.lane) {

@@ -22,7 +22,7 @@ struct Wakefulness {
         var pollTime = Duration.zero
         /// Whether there may be more work than the poll reached.
         var isPartial = false
-        /// The time until something is due that can then be claimed.
+        /// The time until something that can be claimed is due.
         var nextDue = Duration.seconds(3600)
         /// Whether jobs are held.
         var isHolding = false
@@ -33,8 +33,8 @@ struct Wakefulness {
     private static let emptyPolls = 3
     private static let firstPause = Duration.milliseconds(4)
     private static let firstSleep = Duration.milliseconds(5)
-    /// How often the row is written again: another session deletes it, and does not say so, if it takes this worker for
-    /// dead.
+    /// How often the row is written again: producers read no row that is older than twelve seconds
+    /// (`migrations/0006_fleet.sql`), so that a worker that is gone is not notified for long.
     private static let reassurance = Duration.seconds(5)
 
     private let busyPoll: Duration

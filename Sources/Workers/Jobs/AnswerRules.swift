@@ -27,8 +27,8 @@ enum AnswerRules {
         /// Whether the push was sent with a credential that was replaced meanwhile. What APNs says about the old
         /// credential says nothing about the new one.
         var isOfFormerCredential = false
-        /// When the last push was sent that the gateway had accepted; nil for none.
-        var lastTaken: ContinuousClock.Instant?
+        /// When the last push that was accepted over the gateway was sent; nil for none.
+        var lastAcceptedAt: ContinuousClock.Instant?
     }
 
     /// The delay before an update of a Live Activity is sent again.
@@ -43,10 +43,10 @@ enum AnswerRules {
         job.record(.delivered, for: ordinal)
         _ = job.countMessageFault(false)
         guard !isOfFormerCredential else { return }
-        if queue.unrelatedKey.wasRefused { queue.unrelatedKey.noteTaken(sentAt: sentAt()) }
-        if !job.hasBeenTaken || queue.topicRefusals.wantsAll {
-            job.hasBeenTaken = true
-            queue.topicRefusals.noteTaken(job.claim.message.topicSuffix, sentAt: sentAt())
+        if queue.unrelatedKey.wasRefused { queue.unrelatedKey.noteAccepted(sentAt: sentAt()) }
+        if !job.hasBeenAccepted || queue.topicRefusals.wantsAll {
+            job.hasBeenAccepted = true
+            queue.topicRefusals.noteAccepted(job.claim.message.topicSuffix, sentAt: sentAt())
         }
     }
 
@@ -82,13 +82,25 @@ enum AnswerRules {
 
     /// Handles a request whose stream alone was refused. Sends the push again at once for the first time. Returns what
     /// the refusal counts as otherwise: APNs may refuse this push for ever.
-    static func streamRefused(_ ordinal: Int, of job: HeldJob, now: ContinuousClock.Instant) -> Refusal? {
-        // An update continues in another job, which does not know how often it was refused.
-        guard job.claim.message.pushType != .liveactivity, job.noteReturn(of: ordinal, now: now) == 1 else {
-            return .streamRefused
-        }
-        job.putBack(ordinal)
+    static func streamRefused(
+        _ ordinal: Int, of job: HeldJob, in queue: QueueState, now: ContinuousClock.Instant
+    ) -> Refusal? {
+        guard noteReturn(of: ordinal, of: job, in: queue, now: now) == 1 else { return .streamRefused }
+        sendAgain(ordinal, of: job)
         return nil
+    }
+
+    /// Counts that a recipient was sent back at once, and returns how often that has happened.
+    /// - Parameter refusal: the answer, if the recipient uses an attempt in case the job is given back.
+    fileprivate static func noteReturn(
+        of ordinal: Int, of job: HeldJob, in queue: QueueState, because refusal: Refusal? = nil,
+        now: ContinuousClock.Instant
+    ) -> Int {
+        guard job.claim.message.pushType == .liveactivity else {
+            return job.noteReturn(of: ordinal, because: refusal, now: now)
+        }
+        return queue.returnedUpdates.noteReturn(
+            rootID: job.claim.rootID, deviceID: job.claim.deviceIDs[ordinal], now: now)
     }
 
     /// Sends to a recipient again. Puts an update of a Live Activity into another job, because a newer update may have
@@ -162,10 +174,11 @@ private struct RefusedPush {
     private var reason: Reason { refusal.reason }
 
     func follow() -> AnswerRules.Consequence {
-        switch job.claim.message.isBroadcast ? reason.broadcastAction : reason.row.action {
+        switch reason.action(for: job.claim.message) {
         case .reject: reject()
-        case .suspect where !reason.concernsDevice(afterPushOf: job.claim.message.pushType): reject()
-        case .deactivate, .suspect: report()
+        case .deactivate, .suspect:
+            let accused = reason.accused(byPushOf: job.claim.message.pushType)
+            if accused == .nobody { reject() } else { report(accused) }
         case .retry: retry(spendsAttempt: circumstances.spendsAttempts, isRare: circumstances.isRare)
         case .reconnect: sendBack()
         case .renewToken:
@@ -200,8 +213,8 @@ private struct RefusedPush {
             ?? (isUpdate
                 ? circumstances.sentAt : job.claim.attempt > 1 ? circumstances.now - Self.timeOfProof : nil)
         _ = job.noteReturn(of: ordinal, now: circumstances.now)
-        guard let earlier, let lastTaken = circumstances.lastTaken else { return false }
-        return lastTaken >= earlier
+        guard let earlier, let lastAcceptedAt = circumstances.lastAcceptedAt else { return false }
+        return lastAcceptedAt >= earlier
     }
 
     private func reconnectOnce() -> AnswerRules.Consequence {
@@ -248,13 +261,13 @@ private struct RefusedPush {
         return true
     }
 
-    /// Records a refusal that concerns the device, too.
-    private func report() {
+    /// Records a refusal that accuses the device, too.
+    private func report(_ accused: Reason.Accused) {
         job.record(.rejected(reason), for: ordinal)
         AnswerRules.noteText(of: refusal, for: ordinal, of: job)
         job.reports.append(
             .init(
-                deviceID: job.claim.deviceIDs[ordinal], reason: reason,
+                deviceID: job.claim.deviceIDs[ordinal], reason: reason, accused: accused,
                 reportedAt: refusal.deadSinceMilliseconds.map { $0 * 1000 }, sentAt: circumstances.sentAt))
     }
 
@@ -267,11 +280,11 @@ private struct RefusedPush {
     /// Sends the push again over another connection, which may accept it.
     private func sendBack() {
         // A push that has used an attempt may end every connection, so it ends one for each further attempt.
-        let mayReturn = job.claim.message.pushType != .liveactivity && job.claim.attempt == 1
-        if mayReturn,
-            job.noteReturn(of: ordinal, because: refusal, now: circumstances.now) <= Self.maximumReturns
+        if job.claim.attempt == 1,
+            AnswerRules.noteReturn(of: ordinal, of: job, in: queue, because: refusal, now: circumstances.now)
+                <= Self.maximumReturns
         {
-            job.putBack(ordinal, because: reason)
+            AnswerRules.sendAgain(ordinal, of: job, because: reason)
         } else {
             retry(spendsAttempt: circumstances.spendsAttempts)
         }
@@ -285,4 +298,9 @@ private struct RefusedPush {
 extension StoredMessage {
     /// The part of a push's topic after the app's bundle ID. Empty for a broadcast, which names the bundle ID alone.
     var topicSuffix: String { isBroadcast ? "" : pushType.topicSuffix }
+}
+
+extension Reason {
+    /// What follows from the reason if it is the answer to this message.
+    func action(for message: StoredMessage) -> Action { message.isBroadcast ? broadcastAction : row.action }
 }

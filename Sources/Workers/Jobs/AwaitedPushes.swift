@@ -1,8 +1,8 @@
 /// The pushes whose answers are awaited while a gateway's circuit holds others back. They decide how many more may go
 /// out.
 ///
-/// Those count that went out since the circuit's phase began, and no longer ago than ``patience``. A push without an
-/// answer would otherwise keep all others of its gateway waiting until its request is given up.
+/// A push counts if it went out since the circuit's phase began, and no longer ago than ``patience``. Otherwise a push
+/// without an answer would keep all others of its gateway waiting until its request is given up.
 ///
 /// A value without a clock: its owner passes the time.
 struct AwaitedPushes {

@@ -1,3 +1,4 @@
+import PostgresStore
 import QueueCore
 
 /// A campaign's own lane: the campaign's jobs that this worker holds, and its rate. Jobs that wait here for permits do
@@ -16,30 +17,36 @@ final class CampaignLane: Throttleable {
     var heldJobs = 0
     /// The average number of recipients of the claimed jobs.
     var jobSize: Double
-    /// Whether a poll found jobs that are not claimed. With fewer held recipients than `lowWater`, the lane could soon
-    /// send more than it holds.
+    /// Whether a poll found jobs that are not claimed.
     var hasMoreWaiting = false
+    /// With fewer held recipients than this, the lane could soon send more than it holds.
     var lowWater = 0
     /// When a poll last found jobs, or jobs to create.
     var lastWanted: ContinuousClock.Instant
 
-    /// Bookkeeping of ``CampaignLanes``, for no other use: whether the lane may have recipients to send to; whether
-    /// each turn looks at it; until when it is throttled; whether its permits have to be compared with its recipients.
+    // Bookkeeping of CampaignLanes, for no other use.
+    /// Whether the lane may have recipients to send to.
     var hasJobs = false
+    /// Whether each turn looks at the lane.
     var isReady = false
+    /// Until when the lane is throttled.
     var throttledUntil: ContinuousClock.Instant?
+    /// Whether the lane's permits have to be compared with its recipients.
     var isChanged = false
 
     init(_ lane: Lane, of campaignID: Int64, rate: Double?, now: ContinuousClock.Instant) {
         self.lane = lane
         self.campaignID = campaignID
         limit = RateLimit(rate: rate, now: now)
-        jobSize = Self.expectedJobSize(at: rate ?? 500)
+        jobSize = Self.expectedJobSize(at: rate)
         lastWanted = now
     }
 
-    /// The number of recipients that `pushq.job_size` gives a job at a rate.
-    static func expectedJobSize(at rate: Double) -> Double { min(max(rate * 2, 1), 500) }
+    /// The number of recipients that `pushq.job_size` gives a job at a rate, or without one.
+    static func expectedJobSize(at rate: Double?) -> Double {
+        let maximum = Double(SettledJob.maximumRecipients)
+        return rate.map { min(max($0 * 2, 1), maximum) } ?? maximum
+    }
 
     /// The urgency of the lane, as an index of ``Lane/shared``.
     var urgency: Int { Int(lane.peer.rawValue) }

@@ -3,7 +3,7 @@ import QueueCore
 
 /// The lanes of a queue that belong to one campaign each. There may be thousands, each with a rate of its own.
 ///
-/// A lane that has jobs but no permit is set aside until its next permit is due, or until it is woken because it may
+/// A lane that has jobs but no permit is throttled until its next permit is due, or until it is woken because it may
 /// have got one. So the cost of a turn depends on what may be sent in it, not on what waits for a permit.
 struct CampaignLanes {
     /// The time without work after which a lane without jobs is forgotten.
@@ -16,7 +16,7 @@ struct CampaignLanes {
     private var ready = [[CampaignLane]](repeating: [], count: Lane.shared.count)
     /// Lanes that have jobs, but whose next permit is due later.
     private var throttled = ThrottledSenders<CampaignLane>()
-    /// The number of lanes that have jobs, set aside or not, by urgency.
+    /// The number of lanes that have jobs, throttled or not, by urgency.
     private var withJobs = [Int](repeating: 0, count: Lane.shared.count)
     /// Lanes whose recipients or permits have changed since the last ``takeLackOfPermits()``.
     private var changed: [CampaignLane] = []
@@ -39,7 +39,7 @@ struct CampaignLanes {
         if let lane = self[own.place.lane] {
             lane.lastWanted = now
             guard lane.limit.rate != own.rate else { return }
-            lane.jobSize = CampaignLane.expectedJobSize(at: own.rate ?? 250)
+            lane.jobSize = CampaignLane.expectedJobSize(at: own.rate)
             sumOfRates += (own.rate ?? 0) - (lane.limit.rate ?? 0)
             lane.limit.change(to: own.rate, now: now)
             noteChange(of: lane)
@@ -71,11 +71,12 @@ struct CampaignLanes {
         wake(lane)
     }
 
-    /// Whether jobs are held that may have recipients to send to: in any lane, or in lanes as urgent as a shared lane.
+    /// Whether this worker holds jobs that may have recipients to send to: in any lane, or in lanes as urgent as a
+    /// shared lane.
     var hasJobs: Bool { withJobs.contains { $0 > 0 } }
     func hasJobs(asUrgentAs lane: Lane) -> Bool { withJobs[Int(lane.rawValue)] > 0 }
 
-    /// The recipients held and not sent to: of all lanes, or of lanes without a rate, which are never set aside.
+    /// The recipients held and not sent to: of all lanes, or of lanes without a rate, which are never throttled.
     var unsent: Int { known.values.reduce(0) { $0 + ($1.hasJobs ? $1.jobs.unsent : 0) } }
     var unsentWithoutRate: Int {
         ready.reduce(0) { $0 + $1.reduce(0) { $0 + ($1.limit.rate == nil ? $1.jobs.unsent : 0) } }
@@ -118,13 +119,13 @@ struct CampaignLanes {
     /// The lanes that may send and are as urgent as a shared lane.
     func ready(asUrgentAs lane: Lane) -> [CampaignLane] { ready[Int(lane.rawValue)] }
 
-    /// The number of pushes that the lanes' own rates allow now, and whether lanes without a rate have jobs. Sets aside
+    /// The number of pushes that the lanes' own rates allow now, and whether lanes without a rate have jobs. Throttles
     /// the lanes that have no permit, and adds the permits that have lapsed to `lapsed`.
     mutating func allowance(at now: ContinuousClock.Instant, lapsed: inout Int) -> (count: Int, hasUnpaced: Bool) {
         while let lane = throttled.takeNext(now: now) { wake(lane) }
         var (count, hasUnpaced) = (0, false)
         for urgency in ready.indices where !ready[urgency].isEmpty {
-            // Most turns set no lane aside.
+            // Most turns throttle no lane.
             var hasGone = false
             for lane in ready[urgency] {
                 let ofLane = allowance(of: lane, at: now, lapsed: &lapsed)
@@ -156,7 +157,7 @@ struct CampaignLanes {
         return 0
     }
 
-    /// When the next permit of a lane that was set aside is due; nil if there is none.
+    /// When the next permit of a throttled lane is due; nil if there is none.
     var nextPermit: ContinuousClock.Instant? { throttled.firstTime }
 
     /// Uses permits of a lane for pushes that were sent.

@@ -20,11 +20,11 @@ final class Circuit {
 
     /// Whether nothing is held back. Stored beside the breaker, because asking the breaker would copy it.
     private(set) var isClosed: Bool
-    /// What APNs last answered to a push that it did not take, as a `reason` of ``Change``; nil while nothing is held
+    /// What APNs last answered to a push that it did not accept, as a `reason` of ``Change``; nil while nothing is held
     /// back.
     private(set) var refusal: String?
-    /// When the last push was sent that APNs accepted, in nanoseconds of the loop; 0 for none.
-    var lastTaken: UInt64 = 0
+    /// When the last push that APNs accepted was sent, in nanoseconds of the loop; 0 for none.
+    var lastAcceptedAt: UInt64 = 0
     private var breaker: Breaker
     private var outage = OutageMemory()
     private var awaited = AwaitedPushes()
@@ -39,7 +39,7 @@ final class Circuit {
     var spendsAttempts: Bool { isClosed }
 
     /// Whether refusals are rare, so that a retry may follow soon.
-    var takesNearlyAll: Bool { breaker.takesNearlyAll }
+    var acceptsNearlyAll: Bool { breaker.acceptsNearlyAll }
 
     /// Whether nothing may be sent now.
     func isOpen(now: ContinuousClock.Instant) -> Bool { !isClosed && breaker.isOpen(at: now) }
@@ -70,8 +70,8 @@ final class Circuit {
     /// always refuses may all be older than the others, or newer, or more urgent.
     var end: JobChoice.End { breaker.failures.isMultiple(of: 2) ? .newest : .oldest }
 
-    /// When the next push may try that was refused before; nil while more than one push may be sent. Others may try
-    /// sooner, if only such pushes were refused since.
+    /// When a push that was refused before may next be tried; nil while more than one push may be sent. Other pushes
+    /// may be tried sooner, if only such pushes were refused since.
     var nextTry: ContinuousClock.Instant? {
         if case .open(let until) = breaker.phase { until } else { nil }
     }
@@ -85,8 +85,7 @@ final class Circuit {
         breaker.since.map { awaited.count(since: $0, now: now) } ?? 0
     }
 
-    /// Whether a push has gone out that tries whether APNs accepts pushes again, and its answer is awaited before
-    /// another one may try.
+    /// Whether a push has gone out to try whether APNs accepts pushes again, and no other may go before its answer.
     func isAwaitingTry(now: ContinuousClock.Instant) -> Bool {
         !isClosed && nextTry != nil && !isOpen(now: now) && room(now: now) == 0
     }
@@ -142,8 +141,11 @@ final class Circuit {
     }
 
     /// Notes what a refusal says about APNs as a whole.
-    func noteRefused(_ refusal: Refusal, _ push: Push, now: ContinuousClock.Instant) -> Change {
-        switch refusal.reason.row.action {
+    /// - Parameter action: what follows from the refusal for this push.
+    func noteRefused(
+        _ refusal: Refusal, _ action: Reason.Action, _ push: Push, now: ContinuousClock.Instant
+    ) -> Change {
+        switch action {
         case .retry, .reconnect:
             change(by: push) {
                 breaker.noteRefused(
@@ -187,7 +189,7 @@ final class Circuit {
     }
 
     /// Notes that APNs answers nothing any more, over any connection.
-    /// - Parameter sentAt: when the oldest push was sent that waits for its answer.
+    /// - Parameter sentAt: when the oldest push that waits for its answer was sent.
     func noteSilence(sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Change {
         change {
             breaker.noteSilence(sentAt: sentAt, now: now, using: &generator)
@@ -196,8 +198,8 @@ final class Circuit {
         }
     }
 
-    /// Notes that the gateway, which was out of reach, has a connection again. Returns whether a push may try now that
-    /// had to wait.
+    /// Notes that the gateway, which was out of reach, has a connection again. Returns whether a push that had to wait
+    /// may be tried now.
     func noteReached(now: ContinuousClock.Instant) -> Bool {
         guard isOpen(now: now) else { return false }
         breaker.noteReached(now: now)

@@ -56,8 +56,8 @@ struct GatewayRoute {
 
     /// How long until APNs may be reached over this route again; nil if it can be reached, or if nobody knows.
     func delay(now: ContinuousClock.Instant) -> Duration? {
-        if case .unreachable(let outage) = gateway.state {
-            return max(now.duration(to: outage.nextAttempt), .seconds(1))
+        if case .unreachable(let downtime) = gateway.state {
+            return max(now.duration(to: downtime.nextAttempt), .seconds(1))
         }
         guard circuit.isOpen(now: now) else { return nil }
         return circuit.nextTry.map { max(now.duration(to: $0), .seconds(1)) }

@@ -15,7 +15,7 @@ extension HeldJob {
 
     /// Whether the tokens that the claim has read are too old to be sent to.
     func hasOldTokens(_ settings: EngineSettings, now: ContinuousClock.Instant) -> Bool {
-        now >= claimedAt + (isUpdate ? min(settings.updateAge, settings.tokenAge) : settings.tokenAge)
+        now >= claimedAt + (isSingleUpdate ? min(settings.updateAge, settings.tokenAge) : settings.tokenAge)
     }
 
     /// Recovers what answers to earlier holders said about devices or the channel. Only the end of a job writes that,
@@ -26,12 +26,14 @@ extension HeldJob {
             guard let reason = Outcome(rawValue: byte).reason else { continue }
             if claim.message.isBroadcast {
                 if reason.broadcastAction == .retireChannel { channelNews = .isGone(reason) }
-            } else if reason.concernsDevice(afterPushOf: claim.message.pushType) {
-                reports.append(
-                    .init(
-                        deviceID: claim.deviceIDs[ordinal], reason: reason, reportedAt: claim.madeAt, sentAt: renewedAt)
-                )
+                continue
             }
+            let accused = reason.accused(byPushOf: claim.message.pushType)
+            guard accused != .nobody else { continue }
+            reports.append(
+                .init(
+                    deviceID: claim.deviceIDs[ordinal], reason: reason, accused: accused, reportedAt: claim.madeAt,
+                    sentAt: renewedAt))
         }
     }
 

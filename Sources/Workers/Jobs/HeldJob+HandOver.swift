@@ -36,7 +36,7 @@ extension HeldJob {
     /// The recipients with an end of which the cap was not told.
     private var untoldRecipients: [Ordinal] {
         outcomes.indices.filter {
-            outcomes[$0] != 0 && !Outcome(rawValue: outcomes[$0]).goesOn && !freed.contains($0)
+            outcomes[$0] != 0 && !Outcome(rawValue: outcomes[$0]).continuesInOtherJob && !freed.contains($0)
         }
     }
 
@@ -56,7 +56,7 @@ extension HeldJob {
         // If the statement fails, the end of the job says it again.
         if claim.capAnswer != nil { freed.formUnion(untoldRecipients) }
         return HandOver(
-            progress: LeaseProgress(key: claim.key, watermark: watermark, outcomes: known),
+            progress: LeaseProgress(key: claim.key, watermark: watermark, outcomes: storableOutcomes),
             recipients: continuing(delay: delay),
             capNews: capNews(of: retries.map(\.ordinal), isGivenBack: false) + freeing)
     }

@@ -27,15 +27,15 @@ extension HeldJob {
     /// A recipient that is to continue in another job is written as waiting until that other job exists: the end of
     /// this job creates it, or a hand-over before. Until then, the next holder of this job must send to the recipient.
     func progress(watermark: Int) -> LeaseProgress {
-        var known = known
-        for retry in retries { known[retry.ordinal] = 0 }
-        return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
+        var outcomes = storableOutcomes
+        for retry in retries { outcomes[retry.ordinal] = 0 }
+        return LeaseProgress(key: claim.key, watermark: watermark, outcomes: outcomes)
     }
 
     /// The outcomes that a lease may have before the job ends. An outcome has no place for losses, and a recipient that
     /// has failed may have got the push. If this worker is lost, that is as uncertain as of those in flight.
-    var known: [UInt8] {
-        guard claim.losses + mostLossesInLease > 0 else { return outcomes }
+    var storableOutcomes: [UInt8] {
+        guard claim.losses + maximumLossesInLease > 0 else { return outcomes }
         return outcomes.indices.map { ordinal in
             let hasFailedInDoubt = Outcome(rawValue: outcomes[ordinal]).kind == .failed && losses(of: ordinal) > 0
             return hasFailedInDoubt ? 0 : outcomes[ordinal]
@@ -46,8 +46,13 @@ extension HeldJob {
     /// recipients were lost equally often. A job has one count, and no recipient may get the losses of another.
     var canBeYielded: Bool {
         guard retries.isEmpty, reports.isEmpty, channelNews == nil, notes.isEmpty else { return false }
+        // Bad answers count against a campaign when their job ends. Those of a job that went back would count after the
+        // campaign was resumed, when earlier answers are to be forgiven.
+        guard claim.judgedCampaign == nil || !outcomes.contains(where: { Outcome(rawValue: $0).isBadAnswer }) else {
+            return false
+        }
         let losses = lossesOfWaiting
-        return losses.lowerBound == losses.upperBound && known == outcomes
+        return losses.lowerBound == losses.upperBound && storableOutcomes == outcomes
     }
 
     /// Moves the waiting recipients that are not in flight to another job, which knows what became of their sends.
@@ -56,7 +61,7 @@ extension HeldJob {
             recordRetry(
                 Retry(
                     deviceID: claim.deviceIDs[ordinal], delay: .fixed(delay), losses: lossesInLease(of: ordinal)),
-                because: reasonToGoOn(of: ordinal), for: ordinal)
+                because: reasonToContinue(of: ordinal), for: ordinal)
         }
     }
 
@@ -163,7 +168,7 @@ extension HeldJob {
     /// How often each recipient was sent to without an answer; nil if nobody was. What may be sent once only was not
     /// sent before.
     private var lossesOfAll: [UInt8]? {
-        guard !claim.isAtMostOnce, claim.losses + mostLossesInLease > 0 else { return nil }
+        guard !claim.isAtMostOnce, claim.losses + maximumLossesInLease > 0 else { return nil }
         return outcomes.indices.map { UInt8(clamping: losses(of: $0)) }
     }
 

@@ -74,23 +74,11 @@ final class HeldJob {
     /// Whether there are changes that no flush has written.
     var isDirty = false
     /// Whether APNs has accepted a push of this job under this lease.
-    var hasBeenTaken = false
+    var hasBeenAccepted = false
     /// Whether the job is in its lane, from which it is sent.
     var isQueued = false
-    /// Whether the settler is ending the job or giving it back.
-    var isSettling = false
-    /// How many rounds of flushes and renewals have begun meanwhile.
-    var roundsSettling = 0
-    /// Since when another transaction has kept the job from being written, and whether that was reported.
-    var lockedSince: ContinuousClock.Instant?
-    var isLockReported = false
-    /// Whether the job was kept because PostgreSQL refused its end or those of others, or another transaction prevented
-    /// it; how often PostgreSQL has
-    /// refused to write it alone; and how many statements it had taken when the job was not to blame: see
-    /// ``RefusedJobs``.
-    var isKeptBack = false
-    var refusals = 0
-    var takenBeforeRefusal: Int?
+    /// What the settler knows of the job.
+    var settling = SettlingState()
     /// The watermark that is committed in the database. Recipients with lower ordinals may be sent to.
     var watermark: Int
     /// When the last successful claim, flush or renewal was sent. Counting from the sending is safe: the deadline in
@@ -117,9 +105,9 @@ final class HeldJob {
     var channelNews: ChannelNews?
     /// Raw texts of reasons that the table does not know.
     var notes: [Ordinal: String] = [:]
-    /// The number of unanswered sends of each recipient in this lease, and the recipients of which APNs has reset one.
-    /// Usually empty.
+    /// The number of unanswered sends of each recipient in this lease. Usually empty.
     private var losses: [Ordinal: Int] = [:]
+    /// The recipients of which APNs has reset a send. Usually empty.
     private var resets: Set<Ordinal> = []
     /// What became of the last send of recipients that are to be sent to again: the reason of a refusal, or no answer.
     /// Usually empty.
@@ -132,8 +120,9 @@ final class HeldJob {
 
     /// The next recipient to consider.
     private(set) var next: Ordinal = 0
-    /// Recipients to be sent to again, within this lease: before those that were not sent to, and after them.
+    /// Recipients to be sent to again within this lease, before those that were not sent to.
     private var resend: [Ordinal] = []
+    /// Recipients to be sent to again within this lease, after those that were not sent to.
     private var resendLast: [Ordinal] = []
 
     init(
@@ -155,7 +144,7 @@ final class HeldJob {
         watermark =
             claim.isAtMostOnce ? min(outcomes.count, claim.previousWatermark + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
-        handedOver = Set(claim.outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).goesOn })
+        handedOver = Set(claim.outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).continuesInOtherJob })
         // A device that is inactive while its campaign is paused may be active when the campaign continues. A job that
         // goes to another lane is claimed there, and that claim asks for newer tokens. What was cancelled ends as
         // cancelled, and what has expired as expired.
@@ -167,6 +156,9 @@ final class HeldJob {
 
     /// Whether nothing more is sent for the job.
     var isClosed: Bool { closing != nil }
+
+    /// Whether the settler is ending the job or giving it back.
+    var isSettling: Bool { settling.hasBegun }
 
     /// Whether the job has a recipient to send to now. False for a job that has ended: otherwise it would stay at the
     /// head of its lane, where nothing renews its lease, and hold up the jobs behind it.
@@ -299,7 +291,7 @@ final class HeldJob {
     }
 
     /// Why a recipient that waits continues in another job if this one ends.
-    func reasonToGoOn(of ordinal: Ordinal) -> Reason { lastReasons[ordinal] ?? .givenBack }
+    func reasonToContinue(of ordinal: Ordinal) -> Reason { lastReasons[ordinal] ?? .givenBack }
 
     /// Counts that a recipient was sent back at once, and returns how often that has happened.
     /// - Parameter refusal: the answer, if the recipient uses an attempt in case the job is given back.
@@ -313,7 +305,7 @@ final class HeldJob {
     /// When a recipient was first sent back at once; nil if it was not.
     func firstReturn(of ordinal: Ordinal) -> ContinuousClock.Instant? { returns[ordinal]?.since }
 
-    /// Whether a recipient's push was sent before and not taken.
+    /// Whether a recipient's push was sent before and not accepted.
     func wasRefused(_ ordinal: Ordinal) -> Bool {
         claim.attempt > 1 || !returns.isEmpty && returns[ordinal] != nil
     }
@@ -336,7 +328,7 @@ final class HeldJob {
 
     /// The number of unanswered sends of earlier holders. They are those of the recipients that were still to be sent
     /// to: a recipient that failed although it may have got the push has no outcome until the end of its job
-    /// (``known``).
+    /// (``storableOutcomes``).
     private func earlierLosses(of ordinal: Ordinal) -> Int {
         let hadOutcome = claim.outcomes.indices.contains(ordinal) && claim.outcomes[ordinal] != 0
         return hadOutcome ? 0 : claim.losses
@@ -352,11 +344,12 @@ final class HeldJob {
 
     /// Whether a recipient has no outcome yet, or continues in another job that does not exist yet.
     func isToBeSentTo(_ ordinal: Ordinal) -> Bool {
-        outcomes[ordinal] == 0 || Outcome(rawValue: outcomes[ordinal]).goesOn && !handedOver.contains(ordinal)
+        outcomes[ordinal] == 0
+            || Outcome(rawValue: outcomes[ordinal]).continuesInOtherJob && !handedOver.contains(ordinal)
     }
 
     /// The largest number of unanswered sends of one recipient in this lease.
-    var mostLossesInLease: Int { losses.values.max() ?? 0 }
+    var maximumLossesInLease: Int { losses.values.max() ?? 0 }
 
     /// Notes whether an answer blamed the message. Returns the number of consecutive answers that did.
     func countMessageFault(_ isFault: Bool) -> Int {

@@ -1,7 +1,7 @@
 import PostgresStore
 import QueueCore
 
-/// The updates of Live Activities that a worker holds for a queue, by recipient.
+/// The pushes to Live Activities that a worker holds for a queue, by recipient; also those of campaigns.
 ///
 /// A claim returns no update that a newer one has replaced. What is held and not sent must not come after one that was
 /// claimed later, so it goes back, and the next claim decides.
@@ -33,6 +33,8 @@ struct HeldUpdates {
 }
 
 extension HeldJob {
-    /// Whether the job is an update of Live Activities that a newer one may replace. A campaign is not: it begins them.
-    var isUpdate: Bool { claim.message.pushType == .liveactivity && claim.lane.isShared && claim.lane != .bulk }
+    var isOfLiveActivities: Bool { claim.message.pushType == .liveactivity }
+
+    /// Whether the job is an update of Live Activities, and not part of a campaign.
+    var isSingleUpdate: Bool { isOfLiveActivities && claim.lane.isShared && claim.lane != .bulk }
 }

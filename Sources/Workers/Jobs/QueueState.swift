@@ -12,31 +12,37 @@ final class QueueState {
     var route: GatewayRoute?
     /// The way to the host for broadcasts alone; nil where there is no such host.
     var broadcastRoute: GatewayRoute?
-    /// What APNs says about the queue's key and topics.
+    /// What APNs says about the queue's key.
     var unrelatedKey = UnrelatedKey()
+    /// What APNs says about the queue's topics.
     var topicRefusals = TopicRefusals()
-    /// The queue's tenant, and the queue's place in the order among the tenant's queues.
+    var returnedUpdates = ReturnedUpdates()
     let tenant: TenantShare
+    /// The queue's place in the order among the tenant's queues.
     var turn: FairShare.Turn
-    /// The lanes that all jobs share, and the lanes of single campaigns.
+    /// The lanes that all jobs share.
     var shared = SharedLanes()
+    /// The lanes of single campaigns.
     var campaigns = CampaignLanes()
     /// Determines which of several lanes of the same urgency comes first.
     var rotation = 0
     /// Determines when a push that was lost before comes first.
     private var turnsWithNothingInFlight = 0
-    /// Whether the dispatcher has the queue, because jobs of it are held; the queue's place there, whether it waits,
-    /// and until when.
+    /// Whether the dispatcher has the queue, because jobs of it are held.
     var isActive = false
+    /// The queue's place in the dispatcher.
     var place = 0
+    /// Whether the queue waits in the dispatcher.
     var isParked = false
+    /// Until when the queue waits for a permit.
     var throttledUntil: ContinuousClock.Instant?
     /// The queue's counts. All queues beyond the limit of those with metrics of their own share one object.
     let figures: QueueFigures
     /// What the next heartbeat shows of the queue.
     var throughput = QueueThroughput()
-    /// Requests in flight, and how many of them wait only for the grace of the binary interface.
+    /// The number of requests in flight.
     var inFlight = 0
+    /// How many of the requests in flight wait only for the grace of the binary interface.
     var inSilence = 0
     /// The number of its jobs that this worker holds, in whatever state.
     private(set) var heldJobs = 0
@@ -47,13 +53,15 @@ final class QueueState {
     /// The queue's own limit. Each of its permits is also a permit of the tenant.
     var limit: RateLimit
 
-    /// When the settings were read, and when there was last work for the queue.
+    /// When the settings were read.
     var readAt: ContinuousClock.Instant
+    /// When there was last work for the queue.
     var lastWanted: ContinuousClock.Instant
 
     var messages = PreparedMessages()
-    /// Recipients sent to since the rate was last measured, and that rate in recipients per second.
+    /// The number of recipients sent to since `sendRate` was last measured.
     var sentSinceMeasured = 0
+    /// What was sent recently, in recipients per second.
     var sendRate = 0.0
 
     init(
@@ -130,7 +138,7 @@ final class QueueState {
         return turnsWithNothingInFlight.isMultiple(of: Self.turnsForOldest) ? .oldest : .unlostFirst
     }
 
-    /// Odd, so that it is each kind's turn if urgent and other pushes take turns.
+    /// Odd, so that both kinds get the oldest job in turn if urgent and other pushes alternate.
     private static let turnsForOldest = 7
 
     /// Whether there are sendable jobs for devices that APNs has not refused before.
@@ -141,7 +149,7 @@ final class QueueState {
             }
     }
 
-    /// Whether jobs are held that may have recipients to send to, in `lane` or in any lane.
+    /// Whether this worker holds jobs that may have recipients to send to, in `lane` or in any lane.
     func hasJobs(in lane: Lane) -> Bool { shared.hasJobs(in: lane) || campaigns.hasJobs(asUrgentAs: lane) }
     var hasJobs: Bool { hasJobsForDevices || shared.hasBroadcasts }
     var hasJobsForDevices: Bool { shared.hasJobsForDevices || campaigns.hasJobs }
@@ -154,7 +162,7 @@ final class QueueState {
     func noteHeld(_ job: HeldJob, count: Int) {
         heldJobs += count
         campaigns[job.claim.lane]?.heldJobs += count
-        if job.isUpdate { updates.note(job, isHeld: count > 0) }
+        if job.isOfLiveActivities { updates.note(job, isHeld: count > 0) }
     }
 
     /// Called before a poll: forgets that jobs wait.

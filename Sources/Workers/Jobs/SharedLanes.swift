@@ -39,8 +39,8 @@ struct SharedLanes {
     /// Whether there are sendable jobs with devices that APNs has not refused before.
     func hasUntriedJobs(_ circuit: Circuit) -> Bool { jobs.contains { $0.untried(.oldest, circuit) != nil } }
 
-    /// Whether jobs are held that may have recipients to send to: in one lane, in any lane, or in any lane and for the
-    /// host for broadcasts alone.
+    /// Whether this worker holds jobs that may have recipients to send to: in one lane, in any lane, or in any lane and
+    /// for the host for broadcasts alone.
     func hasJobs(in lane: Lane) -> Bool {
         let lane = Self.index(of: lane)
         return !jobs[lane].isEmpty || !broadcasts[lane].isEmpty

@@ -25,21 +25,21 @@ struct TopicRefusals {
     /// When the first refused push to a topic was sent, by the topic's suffix.
     private var refused: [String: ContinuousClock.Instant] = [:]
     /// When the latest accepted push to a topic was sent, by the topic's suffix, as far as pushes were noted.
-    private var taken: [String: ContinuousClock.Instant] = [:]
+    private var accepted: [String: ContinuousClock.Instant] = [:]
 
     /// Whether a topic was refused. Then each accepted push has to be noted, and otherwise only the first of each job.
     var wantsAll: Bool { !refused.isEmpty }
 
     /// Notes that a push to the topic with this suffix was accepted.
-    mutating func noteTaken(_ suffix: String, sentAt: ContinuousClock.Instant) {
+    mutating func noteAccepted(_ suffix: String, sentAt: ContinuousClock.Instant) {
         refused[suffix] = nil
-        taken[suffix] = max(taken[suffix] ?? sentAt, sentAt)
+        accepted[suffix] = max(accepted[suffix] ?? sentAt, sentAt)
     }
 
     /// Whether pushes to the topic with this suffix were refused before, while those to other topics are accepted.
     func isAtFault(_ suffix: String, now: ContinuousClock.Instant) -> Bool {
         guard !suffix.isEmpty, let first = refused[suffix], first.duration(to: now) < Self.memory else { return false }
-        return isOtherTaken(than: suffix, since: first, now: now)
+        return hasAcceptedOther(than: suffix, since: first, now: now)
     }
 
     /// Notes that a push to the topic with this suffix was refused.
@@ -51,19 +51,20 @@ struct TopicRefusals {
             refused[suffix] = sentAt
             return .wait
         }
-        if isOtherTaken(than: suffix, since: first, now: now) { return .topicIsWrong }
+        if hasAcceptedOther(than: suffix, since: first, now: now) { return .topicIsWrong }
         if sentAt < first + Self.patience / 2 { return .wait }
         // When the queue is resumed, pushes to other topics again have the time to be accepted.
         refused[suffix] = nil
         return .credentialIsWrong
     }
 
-    /// Whether pushes to another topic were accepted recently. If pushes to this topic were accepted, too, only those
-    /// count that were sent after the first refused push: the credential may have become bad in between.
-    private func isOtherTaken(
+    /// Whether pushes to another topic were accepted recently. If pushes to this topic were accepted, too, pushes to
+    /// another topic count only if they were sent after the first refused push: the credential may have become bad in
+    /// between.
+    private func hasAcceptedOther(
         than suffix: String, since first: ContinuousClock.Instant, now: ContinuousClock.Instant
     ) -> Bool {
-        guard let last = taken.lazy.filter({ $0.key != suffix }).map(\.value).max() else { return false }
-        return last.duration(to: now) < Self.memory && (last >= first || taken[suffix] == nil)
+        guard let last = accepted.lazy.filter({ $0.key != suffix }).map(\.value).max() else { return false }
+        return last.duration(to: now) < Self.memory && (last >= first || accepted[suffix] == nil)
     }
 }

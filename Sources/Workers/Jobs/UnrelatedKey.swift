@@ -20,19 +20,19 @@ struct UnrelatedKey {
     /// Whether a push was ever refused for this reason.
     private(set) var wasRefused = false
     private var last: ContinuousClock.Instant?
-    private var isTakenSince = false
+    private var hasAcceptedSince = false
 
     /// Notes that a push of the queue was accepted.
-    mutating func noteTaken(sentAt: ContinuousClock.Instant) {
-        if let last, sentAt >= last { isTakenSince = true }
+    mutating func noteAccepted(sentAt: ContinuousClock.Instant) {
+        if let last, sentAt >= last { hasAcceptedSince = true }
     }
 
     /// Notes that a push that was sent at `sentAt` was refused for this reason.
     mutating func noteRefused(sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Verdict {
         wasRefused = true
-        defer { if last.map({ sentAt >= $0 }) ?? true { (last, isTakenSince) = (now, false) } }
+        defer { if last.map({ sentAt >= $0 }) ?? true { (last, hasAcceptedSince) = (now, false) } }
         // A push that was in flight at the previous refusal used the same connection.
         guard let last, sentAt >= last, last.duration(to: now) < Self.memory else { return .sendAgain }
-        return isTakenSince ? .pushIsWrong : .keyIsWrong
+        return hasAcceptedSince ? .pushIsWrong : .keyIsWrong
     }
 }

@@ -5,7 +5,8 @@ struct LeaseBudget {
     /// The part of the time between two renewals of a lease that renewing all leases may take. The rest is for ending
     /// jobs, and for moments in which PostgreSQL is slower than it was.
     private static let share = 0.2
-    /// A statement that renews fewer leases than this measures the network, not the cost of a renewal.
+    /// A statement that renews fewer leases than this measures the network more than the cost of a renewal. So it may
+    /// lower the cost, but never raise it.
     private static let minimumMeasured = 200
     /// The number of leases that may always be held, however slow renewals are: one statement renews them.
     private static let minimum = 200
@@ -25,8 +26,8 @@ struct LeaseBudget {
     /// Notes that one statement renewed `count` leases, and how long that took. A single slow statement counts
     /// for half, because the network may have been the cause.
     mutating func noteRenewal(of count: Int, took time: Duration) {
-        guard count >= Self.minimumMeasured else { return }
         let latest = time / count
+        guard count >= Self.minimumMeasured || latest < cost else { return }
         cost = cost == .zero ? latest : (cost + latest) / 2
     }
 

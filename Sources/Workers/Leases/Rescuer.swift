@@ -16,6 +16,10 @@ final class Rescuer {
     /// The time before which leases are left alone: PostgreSQL was away, and the workers that hold leases must be able
     /// to renew them first.
     private var holdUntil = ContinuousClock.now
+    /// Whether the last search was refused or got no answer. The holders of leases could not renew them either.
+    private var hasFailed = false
+    /// Leases that ran out this long ago are put back in any case.
+    private static let longAgo = Duration.seconds(86_400)
 
     init(_ context: EngineContext) {
         store = context.postgres.claims
@@ -48,18 +52,25 @@ final class Rescuer {
 
     private func rescue() async {
         do throws(PostgresError) {
-            var count = PostgresConnection.mostRescued
+            var count = PostgresConnection.maximumRescued
             // A worker may have held ten thousand jobs of one recipient each.
-            while count == PostgresConnection.mostRescued, !isStopping {
+            while count == PostgresConnection.maximumRescued, !isStopping {
                 let connection = try await store.connection()
                 // Getting the connection may have taken until PostgreSQL was back.
                 guard ContinuousClock.now >= holdUntil else { return }
+                if hasFailed {
+                    // PostgreSQL may have begun to accept statements at this moment.
+                    _ = try await connection.rescue(grace: Self.longAgo)
+                    hasFailed = false
+                    return holdOff()
+                }
                 count = try await connection.rescue(grace: settings.rescueGrace)
                 guard count > 0 else { return }
                 report(.jobsRescued(count))
                 mayHaveWork.raise()
             }
         } catch {
+            hasFailed = true
             holdOff()
         }
     }

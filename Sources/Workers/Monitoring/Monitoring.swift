@@ -98,7 +98,7 @@ package actor Monitoring {
     private func page() async -> WorkerPage {
         let engines = engines()
         let responding = await ask(engines)
-        forgetOthers(than: engines)
+        forgetEnded()
         return WorkerPage(
             engines: engines.map { latest[$0.workerID] }, past: past, responding: responding, admission: admission,
             version: version, process: process)
@@ -125,13 +125,15 @@ package actor Monitoring {
     }
 
     private func take(_ snapshot: EngineSnapshot, of engine: Int64) {
-        latest[engine] = snapshot
+        // The counts of an engine that has ended may be among the past ones already.
+        if latest[engine] != nil || engines().contains(where: { $0.workerID == engine }) { latest[engine] = snapshot }
         for waiter in waiting.removeValue(forKey: engine) ?? [] { waiter.resume(true) }
     }
 
-    /// Keeps the counts of engines that have ended.
-    private func forgetOthers(than engines: [Engine]) {
-        let present = Set(engines.map(\.workerID))
+    /// Keeps the counts of engines that have ended by now. Another request may have asked for the engines later than
+    /// this one.
+    private func forgetEnded() {
+        let present = Set(engines().map(\.workerID))
         for (engine, snapshot) in latest where !present.contains(engine) {
             past.keepCounts(of: snapshot)
             latest[engine] = nil

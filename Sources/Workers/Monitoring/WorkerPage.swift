@@ -53,8 +53,13 @@ struct WorkerPage {
             MetricFamily(Catalog.jobsHeld, sum(known, \.heldJobs)),
             MetricFamily(Catalog.recipientsHeld, sum(known, \.heldRecipients)),
             MetricFamily(Catalog.leaseLimit, sum(known, \.maximumLeases)),
-            MetricFamily(Catalog.queuesUnreachable, known.map(\.unreachableQueues).max() ?? 0), lag,
+            MetricFamily(Catalog.queuesUnreachable, unreachableQueues(known)), lag,
         ]
+    }
+
+    /// The engines of one database send for the same queues, each over its own connections.
+    private func unreachableQueues(_ known: [EngineSnapshot]) -> Int {
+        Dictionary(known.map { ($0.database, $0.unreachableQueues) }, uniquingKeysWith: max).values.reduce(0, +)
     }
 
     private func ofMetrics() -> [MetricFamily] {
@@ -92,7 +97,9 @@ struct WorkerPage {
             answers.add(counts.answers.accepted, labels + ["accepted", ""])
             answers.add(counts.answers.unanswered, labels + ["unanswered", ""])
             answers.add(counts.answers.untouched, labels + ["untouched", ""])
-            for (code, count) in counts.answers.refused.enumerated() where count > 0 {
+            let refused = counts.answers.refused
+            for code in Set(refused.indices.filter { refused[$0] > 0 } + Self.alarmingRefusals).sorted() {
+                let count = refused.indices.contains(code) ? refused[code] : 0
                 answers.add(count, labels + ["refused", Reason(code: UInt8(code)).text])
             }
             latency.add(counts.answers.latency, labels)
@@ -116,6 +123,10 @@ struct WorkerPage {
         }
         return named
     }
+
+    /// The codes of refusals that are written even at zero. Otherwise the alert on bad tokens
+    /// (deploy/prometheus/rules.yml) would miss the first ones.
+    private static let alarmingRefusals = [Reason.badDeviceToken, .deviceTokenNotForTopic].map { Int($0.code) }
 
     private static func labels(of queue: QueueName?) -> [String] {
         guard let queue else { return [Catalog.others, Catalog.others, Catalog.others] }

@@ -48,7 +48,7 @@ struct PermitPlan {
         var pause = Self.longestWait
         for line in lines where line.unsent > 0 {
             heaviest[line.owner.tenantID] = max(heaviest[line.owner.tenantID] ?? 0, line.weight)
-            let wanted = min(line.unsent - line.permits, most(line.rate))
+            let wanted = min(line.unsent - line.permits, maximumPermits(at: line.rate))
             guard wanted > 0 else { continue }
             if now >= line.nextTake {
                 due.append((line, wanted))
@@ -87,5 +87,5 @@ struct PermitPlan {
     }
 
     /// The number of permits that a rate allows within the horizon; below four a second, one at a time.
-    private func most(_ rate: Double) -> Int { max(1, Int(rate * (horizon / .seconds(1)))) }
+    private func maximumPermits(at rate: Double) -> Int { max(1, Int(rate * (horizon / .seconds(1)))) }
 }

@@ -183,7 +183,10 @@ final class Queues {
     /// Stops a gateway from connecting while no queue that uses it may send: each attempt with a refused certificate
     /// would fail again, and count against this machine.
     private func restGateways(of queue: QueueState) {
-        for gateway in queue.routes.map(\.gateway) where !using(gateway).contains(where: \.mayWork) { gateway.rest() }
+        for gateway in queue.routes.map(\.gateway) where !using(gateway).contains(where: \.mayWork) {
+            gateway.rest()
+            gateways.noteRest(of: gateway)
+        }
     }
 
     /// The queues whose gateway cannot connect to APNs.

@@ -326,7 +326,10 @@ struct ServedQueues {
             credential == queue.settings.credential.map(CredentialVersion.init)
         else { return [] }
         return block(
-            queue, credential, because: "APNs answered \(answer): replace the credential, then the queue resumes", now)
+            queue, credential,
+            because:
+                "APNs answered \(answer): replace the credential, then the queue resumes; it is also tried again by "
+                + "itself, after 15 minutes to 6 hours", now)
     }
 
     /// Pauses a queue whose certificate has expired: with it, APNs would end every connection.

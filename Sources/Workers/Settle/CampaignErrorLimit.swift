@@ -24,7 +24,7 @@ final class CampaignErrorLimit {
         signal = Signal(loop: context.loop)
     }
 
-    /// Notes that a job has ended whose campaign pauses itself when too many answers are bad.
+    /// Notes the end of a job whose campaign pauses itself when too many answers are bad.
     func note(_ campaign: CampaignKey) {
         if due.insert(campaign).inserted { signal.raise() }
     }

@@ -33,7 +33,7 @@ struct Endings {
             case setAside(YieldedLease, because: String)
         }
 
-        /// What happens to the jobs. PostgreSQL may take one kind and refuse the other.
+        /// What happens to the jobs. PostgreSQL may accept one kind and refuse the other.
         fileprivate enum Kind: CaseIterable {
             case ends, returns
         }
@@ -174,7 +174,7 @@ struct Endings {
         switch answer {
         case .written(let written, let isRepeated):
             // A locked job says nothing about refusals.
-            if !batch.isSettingAside, written.locked.count < batch.jobs.count { refused[batch.kind]?.noteTaken() }
+            if !batch.isSettingAside, written.locked.count < batch.jobs.count { refused[batch.kind]?.noteAccepted() }
             var result = note(written, of: batch, now: now)
             if isRepeated || batch.isRepeated { result.lost = 0 }
             return result
@@ -218,7 +218,7 @@ struct Endings {
 
     // MARK: Jobs that are refused
 
-    /// Has the other jobs of a kind wait until PostgreSQL takes one. A batch that may have been carried out before is
+    /// Has the other jobs of a kind wait until PostgreSQL accepts one. A batch that may have been carried out before is
     /// tried nevertheless, because its jobs may be over.
     private mutating func postpone(_ kind: Batch.Kind) {
         let isPostponed = { (batch: Batch) in batch.kind == kind && !batch.isSettingAside && !batch.isRepeated }
@@ -258,11 +258,11 @@ struct Endings {
     private mutating func noteLocked(_ job: HeldJob, in result: inout Result, now: ContinuousClock.Instant) {
         if locked.isEmpty { triesLockedAt = now + Self.lockedPause }
         locked.append(job)
-        job.isKeptBack = true
-        let since = job.lockedSince ?? now
-        job.lockedSince = since
-        guard now >= since + Self.longestLocked, !job.isLockReported else { return }
-        job.isLockReported = true
+        job.settling.isKeptBack = true
+        let since = job.settling.lockedSince ?? now
+        job.settling.lockedSince = since
+        guard now >= since + Self.longestLocked, !job.settling.isLockReported else { return }
+        job.settling.isLockReported = true
         result.hindered.append(job)
     }
 
@@ -293,7 +293,7 @@ struct Endings {
         var (back, yielded): ([HeldJob], [YieldedLease]) = ([], [])
         var delays = RetryDelays()
         for job in waiting.prefix(Self.maximumJobs) {
-            if let lease = self.yielded(job) {
+            if let lease = prepareReturn(of: job) {
                 back.append(job)
                 yielded.append(lease)
                 continue
@@ -308,9 +308,9 @@ struct Endings {
         return (made, Array(waiting.dropFirst(Self.maximumJobs)))
     }
 
-    /// The form in which a job is given back; nil for a job to end. If it has news that only the end of a job can
-    /// write, the job is ended, and its waiting recipients continue in another job.
-    private func yielded(_ job: HeldJob) -> YieldedLease? {
+    /// Prepares a job that is given back, and returns the lease to give back. Nil for a job that is to be ended. That
+    /// includes one with news that only the end of a job can write: its waiting recipients have become retries.
+    private func prepareReturn(of job: HeldJob) -> YieldedLease? {
         guard case .yielded(let delay, _) = job.closing, job.waiting > 0 else { return nil }
         AnswerRules.spendAttemptsOfReturned(of: job, in: jobs.queue(of: job))
         if job.canBeYielded { return job.yielded(after: delay) }

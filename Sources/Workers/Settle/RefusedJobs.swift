@@ -3,9 +3,9 @@ import QueueCore
 /// Jobs that PostgreSQL refuses to end, or to take back, for a reason for which they are not to blame, such as a
 /// missing right or a damaged index. They stay held, so that nothing is sent again, and are tried again with backoff.
 ///
-/// As long as PostgreSQL has taken no job since a refusal, it probably refuses all of them. So one job at a time is
-/// tried, each time another one, and jobs that are through meanwhile wait behind. As soon as one is taken, all are
-/// tried. A job that is refused again although another one was taken since is to blame after all.
+/// As long as PostgreSQL has accepted no job since a refusal, it probably refuses all of them. So one job at a time is
+/// tried, each time another one, and jobs that are through meanwhile wait behind. As soon as one is accepted, all are
+/// tried. A job that is refused again although another one was accepted since is to blame after all.
 ///
 /// A value without a clock: its owner passes the time.
 struct RefusedJobs {
@@ -14,8 +14,8 @@ struct RefusedJobs {
     private var nextTry: ContinuousClock.Instant?
     /// The number of refusals after which the pause grows.
     private var attempts = 0
-    /// The number of statements that PostgreSQL has taken.
-    private var taken = 0
+    /// The number of statements that PostgreSQL has accepted.
+    private var accepted = 0
     /// Why PostgreSQL probably refuses all jobs; nil if it does not.
     private(set) var problem: String?
 
@@ -27,8 +27,8 @@ struct RefusedJobs {
     /// Notes that PostgreSQL has refused a job alone.
     /// - Returns: false if the job is to blame: it is not kept here.
     mutating func refuse(_ job: HeldJob, because problem: String) -> Bool {
-        if let before = job.takenBeforeRefusal, taken > before { return false }
-        job.takenBeforeRefusal = taken
+        if let before = job.settling.acceptedBeforeRefusal, accepted > before { return false }
+        job.settling.acceptedBeforeRefusal = accepted
         self.problem = problem
         attempts += 1
         keep(job)
@@ -37,22 +37,22 @@ struct RefusedJobs {
 
     /// Keeps a job that is to blame, but that PostgreSQL refuses to set aside, too.
     mutating func keep(_ job: HeldJob) {
-        job.refusals += 1
-        job.isKeptBack = true
+        job.settling.refusals += 1
+        job.settling.isKeptBack = true
         waiting.append(job)
         nextTry = nil
     }
 
-    /// Has jobs wait that PostgreSQL would probably refuse, too.
+    /// Makes jobs wait, because PostgreSQL would probably refuse them, too.
     mutating func postpone(_ jobs: [HeldJob]) {
         precondition(problem != nil, "jobs are postponed while all are refused")
-        for job in jobs { job.isKeptBack = true }
+        for job in jobs { job.settling.isKeptBack = true }
         waiting.insert(contentsOf: jobs, at: 0)
     }
 
-    /// Notes that PostgreSQL has taken a statement.
-    mutating func noteTaken() {
-        taken += 1
+    /// Notes that PostgreSQL has accepted a statement.
+    mutating func noteAccepted() {
+        accepted += 1
         noteOver()
     }
 
@@ -76,9 +76,9 @@ struct RefusedJobs {
         return waiting
     }
 
-    /// The time until the next try. Jobs that only waited for a refused one need no pause once that one was taken.
+    /// The time until the next try. Jobs that only waited for a refused one need no pause once that one was accepted.
     private func pause(using generator: inout some RandomNumberGenerator) -> Duration {
-        let attempt = problem == nil ? waiting.map(\.refusals).min() ?? 0 : attempts
+        let attempt = problem == nil ? waiting.map(\.settling.refusals).min() ?? 0 : attempts
         return attempt == 0 ? .zero : Backoff.store.delay(afterAttempt: attempt, using: &generator)
     }
 }

@@ -24,16 +24,27 @@ struct Renewals {
 
     /// The leases of one statement.
     struct Batch {
+        /// What the statement does with the leases. A round writes the kinds in this order.
+        enum Kind {
+            /// Writes the news of the jobs, and renews their leases.
+            case flush
+            /// Renews leases without news.
+            case renew
+            /// Writes the news of the jobs, hands over recipients, and renews the leases.
+            case handOver
+        }
+
+        let kind: Kind
         fileprivate(set) var jobs: [HeldJob]
-        /// The watermarks that are committed with the progress of the jobs; nil if leases are only renewed.
+        /// The watermarks that are committed with the progress of the jobs; nil for a renewal.
         fileprivate(set) var watermarks: [Int]?
-        /// The number of a flush or hand-over; 0 for a renewal without news.
+        /// The number of a flush or hand-over; 0 for a renewal.
         fileprivate(set) var number: Int64 = 0
         fileprivate(set) var sentAt: ContinuousClock.Instant
 
         /// What a flush writes.
         fileprivate(set) var progress: [LeaseProgress] = []
-        /// What a hand-over writes; empty if this is none.
+        /// What a hand-over writes.
         fileprivate(set) var handOvers: [HandOver] = []
 
         /// The leases that a renewal names.
@@ -86,14 +97,17 @@ struct Renewals {
     /// The rest of a round.
     private struct Round {
         var queues: [Int32]
-        /// Groups of jobs that have news, of jobs whose recipients are handed over, and of jobs whose leases are
-        /// renewed without news.
-        var dirty: [[HeldJob]]
-        var heldUp: [[HeldJob]]
-        var quiet: [[HeldJob]]
+        /// The jobs of the statements that are left, by the kind of the statement.
+        var groups: [Batch.Kind: [[HeldJob]]]
         /// The campaigns, sends and jobs that the round was to find out about.
         let doubts: Set<Int64>
         var splits = 0
+
+        /// Takes the jobs of the next statement of this kind; nil if there are none left.
+        mutating func takeGroup(_ kind: Batch.Kind) -> [HeldJob]? {
+            guard groups[kind]?.isEmpty == false else { return nil }
+            return groups[kind]?.removeFirst()
+        }
     }
 
     private let interval: Duration
@@ -110,10 +124,8 @@ struct Renewals {
     private var inDoubt: Set<Int64> = []
     /// The place in the list of queues at which the next question for halts begins.
     private var haltPlace = 0
-    /// Leases whose flush, renewal or hand-over was refused when it was tried alone, and when each is tried again.
-    private var refusedFlushes: [LeaseKey: ContinuousClock.Instant] = [:]
-    private var refusedRenewals: [LeaseKey: ContinuousClock.Instant] = [:]
-    private var refusedHandOvers: [LeaseKey: ContinuousClock.Instant] = [:]
+    /// Leases of which a statement of this kind was refused when it was tried alone, and when each is tried again.
+    private var refused: [Batch.Kind: [LeaseKey: ContinuousClock.Instant]] = [:]
 
     /// - Parameters:
     ///   - interval: the time after which a lease without news is renewed.
@@ -145,9 +157,9 @@ struct Renewals {
         var (heldUp, heldUpAlone): ([HeldJob], [HeldJob]) = ([], [])
         var quiet: [HeldJob] = []
         for job in held where job.closing != .lost {
-            if job.isSettling { job.roundsSettling += 1 }
+            if job.isSettling { job.settling.rounds += 1 }
             if !job.isSettling, job.isToHandOver(now: now) {
-                let nextTry = refusedHandOvers[job.claim.key]
+                let nextTry = refused[.handOver]?[job.claim.key]
                 if nextTry.map({ now >= $0 }) ?? true {
                     if nextTry == nil { heldUp.append(job) } else { heldUpAlone.append(job) }
                     if isDue(job, now: now) { quiet.append(job) }
@@ -155,7 +167,7 @@ struct Renewals {
                 }
             }
             let hasNews = job.mayBeFlushed && (job.isDirty || job.awaitsWatermark)
-            let nextTry = refusedFlushes.isEmpty ? nil : refusedFlushes[job.claim.key]
+            let nextTry = refused[.flush]?[job.claim.key]
             if hasNews, nextTry == nil {
                 dirty.append(job)
             } else if hasNews, let nextTry, now >= nextTry {
@@ -176,14 +188,18 @@ struct Renewals {
         let doubts = inDoubt
         inDoubt = left
         round = Round(
-            queues: queuesToAskFor(held), dirty: dirty.parts(of: Self.maximumFlushed) + alone.parts(of: 1),
-            heldUp: heldUp.parts(of: Self.maximumHandedOver) + heldUpAlone.parts(of: 1),
-            quiet: quiet.parts(of: Self.maximumRenewed), doubts: doubts)
+            queues: queuesToAskFor(held),
+            groups: [
+                .flush: dirty.parts(of: Self.maximumFlushed) + alone.parts(of: 1),
+                .renew: quiet.parts(of: Self.maximumRenewed),
+                .handOver: heldUp.parts(of: Self.maximumHandedOver) + heldUpAlone.parts(of: 1),
+            ],
+            doubts: doubts)
     }
 
     /// Whether a lease is due to be renewed without news.
     private func isDue(_ job: HeldJob, now: ContinuousClock.Instant) -> Bool {
-        if !refusedRenewals.isEmpty, let nextTry = refusedRenewals[job.claim.key], now < nextTry { return false }
+        if let nextTry = refused[.renew]?[job.claim.key], now < nextTry { return false }
         if now >= job.renewedAt + interval { return true }
         return !inDoubt.isEmpty && isInDoubt(job)
     }
@@ -193,11 +209,9 @@ struct Renewals {
     }
 
     private mutating func forgetRefusals(butOf held: [HeldJob]) {
-        guard !refusedFlushes.isEmpty || !refusedRenewals.isEmpty || !refusedHandOvers.isEmpty else { return }
+        guard refused.values.contains(where: { !$0.isEmpty }) else { return }
         let keys = Set(held.map(\.claim.key))
-        refusedFlushes = refusedFlushes.filter { keys.contains($0.key) }
-        refusedRenewals = refusedRenewals.filter { keys.contains($0.key) }
-        refusedHandOvers = refusedHandOvers.filter { keys.contains($0.key) }
+        refused = refused.mapValues { leases in leases.filter { keys.contains($0.key) } }
     }
 
     /// The queues that this worker sends for, or as many of them as one question may have. A notification announces a
@@ -220,18 +234,18 @@ struct Renewals {
             defer { left.queues = [] }
             return .askForHalts(left.queues)
         }
-        while !left.dirty.isEmpty {
+        while let group = left.takeGroup(.flush) {
             // Some jobs may have been ended during the previous statements.
-            let jobs = left.dirty.removeFirst().filter { $0.mayBeFlushed && $0.closing != .lost }
+            let jobs = group.filter { $0.mayBeFlushed && $0.closing != .lost }
             if !jobs.isEmpty { return .flush(flush(of: jobs, now: now)) }
         }
-        while !left.quiet.isEmpty {
-            let jobs = left.quiet.removeFirst().filter { $0.closing != .lost }
-            if !jobs.isEmpty { return .renew(Batch(jobs: jobs, watermarks: nil, sentAt: now)) }
+        while let group = left.takeGroup(.renew) {
+            let jobs = group.filter { $0.closing != .lost }
+            if !jobs.isEmpty { return .renew(Batch(kind: .renew, jobs: jobs, watermarks: nil, sentAt: now)) }
         }
         // Last, because a lock on a table that only they need would keep the leases from being renewed.
-        while !left.heldUp.isEmpty {
-            let jobs = left.heldUp.removeFirst().filter { !$0.isSettling && $0.closing != .lost }
+        while let group = left.takeGroup(.handOver) {
+            let jobs = group.filter { !$0.isSettling && $0.closing != .lost }
             if !jobs.isEmpty { return .handOver(handOver(of: jobs, now: now, using: &generator)) }
         }
         return nil
@@ -242,7 +256,8 @@ struct Renewals {
         let watermarks = jobs.map { $0.nextWatermark(window: window) }
         let progress = zip(jobs, watermarks).map { $0.progress(watermark: $1) }
         for job in jobs { job.isDirty = false }
-        return Batch(jobs: jobs, watermarks: watermarks, number: flushNumber, sentAt: now, progress: progress)
+        return Batch(
+            kind: .flush, jobs: jobs, watermarks: watermarks, number: flushNumber, sentAt: now, progress: progress)
     }
 
     private mutating func handOver(
@@ -256,7 +271,8 @@ struct Renewals {
         }
         for job in held { job.isDirty = false }
         return Batch(
-            jobs: held, watermarks: watermarks, number: flushNumber, sentAt: now, handOvers: handOvers)
+            kind: .handOver, jobs: held, watermarks: watermarks, number: flushNumber, sentAt: now,
+            handOvers: handOvers)
     }
 
     // MARK: Answers
@@ -274,8 +290,8 @@ struct Renewals {
             // Each further statement would wait for a connection in vain, too.
             round = nil
         }
-        if batch.watermarks != nil { for job in batch.jobs { job.isDirty = true } }
-        if !batch.handOvers.isEmpty, answer.mayBeCarriedOut { for job in batch.jobs { job.isHandOverInDoubt = true } }
+        if batch.kind != .renew { for job in batch.jobs { job.isDirty = true } }
+        if batch.kind == .handOver, answer.mayBeCarriedOut { for job in batch.jobs { job.isHandOverInDoubt = true } }
         return Result()
     }
 
@@ -286,12 +302,12 @@ struct Renewals {
             if kept.keys.contains(key) {
                 job.renewedAt = batch.sentAt
                 if let watermarks = batch.watermarks { job.watermark = max(job.watermark, watermarks[index]) }
-                if batch.watermarks != nil { refusedFlushes[key] = nil }
-                if !batch.handOvers.isEmpty {
+                refused[.renew]?[key] = nil
+                if batch.kind != .renew { refused[.flush]?[key] = nil }
+                if batch.kind == .handOver {
+                    refused[.handOver]?[key] = nil
                     job.noteHandedOver(batch.handOvers[index].recipients.count)
-                    refusedHandOvers[key] = nil
                 }
-                refusedRenewals[key] = nil
                 result.kept.append(job)
                 if kept.paused.contains(key) { result.pausedRoots.insert(job.claim.rootID) }
                 if kept.elsewhere.contains(key) { result.elsewhere.append(job) }
@@ -301,7 +317,7 @@ struct Renewals {
                 }
             } else if kept.locked.contains(key) {
                 // The lease is still held, but its deadline has not moved.
-                if batch.watermarks != nil { job.isDirty = true }
+                if batch.kind != .renew { job.isDirty = true }
             } else if !job.isSettling {
                 // A job that is being ended may just have been written.
                 result.lost.append(job)
@@ -313,27 +329,14 @@ struct Renewals {
     /// Tries the halves of a refused batch on their own in this round. Tries a batch of one job again in a later round.
     private mutating func split(_ batch: Batch, now: ContinuousClock.Instant) {
         guard batch.jobs.count > 1 else {
-            let key = batch.jobs[0].claim.key
-            if !batch.handOvers.isEmpty {
-                refusedHandOvers[key] = now + interval
-            } else if batch.watermarks != nil {
-                refusedFlushes[key] = now + interval
-            } else {
-                refusedRenewals[key] = now + interval
-            }
+            refused[batch.kind, default: [:]][batch.jobs[0].claim.key] = now + interval
             return
         }
         guard var left = round, left.splits < Self.maximumSplits else { return }
         left.splits += 1
         let half = batch.jobs.count / 2
         let halves = [Array(batch.jobs[..<half]), Array(batch.jobs[half...])]
-        if !batch.handOvers.isEmpty {
-            left.heldUp.insert(contentsOf: halves, at: 0)
-        } else if batch.watermarks == nil {
-            left.quiet.insert(contentsOf: halves, at: 0)
-        } else {
-            left.dirty.insert(contentsOf: halves, at: 0)
-        }
+        left.groups[batch.kind, default: []].insert(contentsOf: halves, at: 0)
         round = left
     }
 }
@@ -346,6 +349,6 @@ extension HeldJob {
     /// end, unless PostgreSQL refuses the end, another transaction prevents it, or other ends come first for long: then
     /// the next holder of the job must know it if this worker is lost.
     fileprivate var mayBeFlushed: Bool {
-        (!isSettling || isKeptBack || roundsSettling > Self.longSettling) && !isHandOverInDoubt
+        (!isSettling || settling.isKeptBack || settling.rounds > Self.longSettling) && !isHandOverInDoubt
     }
 }

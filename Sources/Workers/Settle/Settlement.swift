@@ -64,7 +64,7 @@ struct Settlement {
     /// Takes a job that is through: every recipient has an outcome or the job was closed, and nothing is in flight.
     mutating func take(_ job: HeldJob) {
         guard !job.isSettling else { return }
-        job.isSettling = true
+        job.settling.hasBegun = true
         if job.closing == .lost { return jobs.remove(job) }
         endings.add(job)
     }

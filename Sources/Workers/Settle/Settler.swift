@@ -5,12 +5,12 @@ import Transport
 /// Acts on what the settler learns about jobs and queues.
 protocol SettlerDelegate: AnyObject {
     /// The lease of a job was renewed, and its watermark may have moved: sending may continue.
-    func mayGoOn(with job: HeldJob)
+    func leaseWasRenewed(of job: HeldJob)
     /// PostgreSQL stores outcomes again: see ``Settler/canRecord(now:)``.
     func canRecordAgain()
     /// A queue was paused, or its tenant suspended.
     func queueIsHalted(_ id: Int32)
-    /// Jobs have ended whose campaign pauses itself when too many answers are bad.
+    /// Jobs of a campaign that pauses itself when too many answers are bad have ended.
     func campaignHasAnswers(_ campaign: CampaignKey)
 }
 
@@ -34,12 +34,12 @@ final class Settler {
     private let pauseSignal: Signal
     private var settlement: Settlement
     private var generator = SystemRandomNumberGenerator()
-    /// The delay of statements that end jobs. A job whose lease another transaction locks is not meant: the statement
-    /// is answered. One that a lock on a table prevents is not.
+    /// How late answers to statements that end jobs are. A job whose lease is locked does not count, because the
+    /// statement is answered. A statement that waits for a table lock counts.
     private(set) var answerDelay = AnswerDelay()
     /// Whether it was reported that PostgreSQL refuses ends, and not yet that this is over.
     private var hasReportedPrevention = false
-    /// When the first of the statements was sent since which PostgreSQL has stored nothing; nil if none waits.
+    /// When the first statement after the last one that PostgreSQL stored was sent; nil if none waits.
     private var unstoredSince: ContinuousClock.Instant?
 
     /// Whether outcomes can be recorded. If not, nothing may be sent: if this worker gets no session again before its
@@ -52,7 +52,8 @@ final class Settler {
     /// Why PostgreSQL probably refuses the ends of all jobs; nil if it does not. Meanwhile nothing may be claimed.
     var prevention: String? { settlement.prevention?.problem }
 
-    /// That PostgreSQL has not answered a statement that ends jobs, for longer than it usually takes; nil if it has.
+    /// A description of the delay if PostgreSQL takes unusually long to answer a statement that ends jobs; nil
+    /// otherwise.
     var standstill: String? { answerDelay.isLong ? "PostgreSQL has stored no end of a job for some seconds" : nil }
 
     /// The maximum number of leases that this worker may hold now. What it may not send, others can.
@@ -113,7 +114,7 @@ final class Settler {
             report(.endHindered(queue: "\(jobs.queue(of: job).settings.name)", job: job.claim.key.jobID))
         }
         for campaign in consequences.judged { delegate?.campaignHasAnswers(campaign) }
-        for job in consequences.renewed { delegate?.mayGoOn(with: job) }
+        for job in consequences.renewed { delegate?.leaseWasRenewed(of: job) }
         if consequences.wantsRound { flushSignal.raise() }
         if settlement.hasEnough { endingSignal.raise() }
     }
@@ -149,7 +150,7 @@ final class Settler {
             report(.endsRefused(prevention.problem))
         } else if prevention == nil, hasReportedPrevention {
             hasReportedPrevention = false
-            report(.endsTaken)
+            report(.endsAccepted)
             mayHaveWork.raise()
         }
     }
@@ -157,7 +158,7 @@ final class Settler {
     private func write(_ batch: Endings.Batch) async -> Endings.Answer {
         var tries = 0
         var refusal: PostgresError?
-        // The line tells the statements apart: PostgreSQL may refuse one and take another.
+        // The line tells the statements apart: PostgreSQL may refuse one and accept another.
         func persist(
             line: UInt = #line, _ body: (PostgresConnection) async throws -> WrittenLeases
         ) async -> WrittenLeases? {
@@ -277,14 +278,14 @@ final class Settler {
             let connection = try await store.connection()
             let kept = try await timed(statement) { try await body(connection) }
             noteStored()
-            store.noteTaken(call)
+            store.noteAccepted(call)
             return .kept(kept)
         } catch {
             store.note(error, call)
             figures.counts.flushRetries += 1
             switch error as? PostgresError {
             case .cannotConnect, .refused, .timedOut, .connectionLost: return .unanswered
-            case let error? where error.isPassing: return .failed
+            case let error? where error.isTransient: return .failed
             default:
                 // The batch may contain a lease that cannot be written. The others follow.
                 noteStored()

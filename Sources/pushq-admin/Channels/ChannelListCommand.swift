@@ -33,6 +33,9 @@ struct ChannelListCommand: Command {
 
     func run(_ console: Console) async throws {
         guard !(reconcile && stored) else { throw UsageError("--reconcile and --stored cannot be used together") }
+        guard !stored || (management.management == nil && management.ca == nil) else {
+            throw UsageError("--management and --ca are not for --stored, which does not ask Apple")
+        }
         let atApple: Set<ChannelID>?
         do {
             atApple = stored ? nil : try await channelsAtApple(console)

@@ -18,7 +18,11 @@ enum DeviceChanges {
                 if isActive { try await store.undoReports(about: tokens, inQueue: queue) }
                 var changed = 0
                 for token in tokens {
-                    switch try await store.setDevice(token, inQueue: queue, isActive: isActive) {
+                    // Each of them counts as a call.
+                    let change = try await store.waitingForCalls { () async throws(PostgresError) in
+                        try await store.setDevice(token, inQueue: queue, isActive: isActive)
+                    }
+                    switch change {
                     case .changed: changed += 1
                     case .unchanged: break
                     case .unknown: throw Failure.noDevice(token, inQueue: queue)

@@ -7,7 +7,8 @@ enum DeviceCommands {
     static let all: [CommandTree] = [
         .command(Register.self), .command(DeviceImportCommand.self), .command(DeviceExportCommand.self),
         .command(List.self),
-        .command(Show.self), .command(Deactivate.self), .command(DeviceReactivateCommand.self), .command(Forget.self),
+        .command(Show.self), .command(Deactivate.self), .command(DeviceReactivateCommand.self),
+        .command(DeviceForgetCommand.self),
     ]
 
     struct Register: Command {
@@ -152,47 +153,6 @@ enum DeviceCommands {
 
         func run(_ console: Console) async throws {
             try await DeviceChanges.set(tokens, isActive: false, queue: queue, database: database, console: console)
-        }
-    }
-
-    struct Forget: Command {
-        static let name = "forget"
-        static let users = CommandUsers.tenants
-        static let summary = "Deletes a device and its history."
-        static let discussion = """
-            This deletes the device with its token, its user and what APNs reported about it, and the sends that were \
-            for it alone. The older tokens of its installation go with it, if they were the same user's. If the user \
-            has no other device in the queue, so does what is for the user, such as scheduled sends. Campaigns keep \
-            their counts. A send that a worker holds at this moment is cancelled, and kept for as long as other \
-            history. The keys of sends are kept, so that a repeated call does not send to the person again.
-
-            The command reads the history of the queue, which may take minutes.
-            """
-        static let examples = ["device forget acme/com.acme.shop/production \(DeviceChanges.exampleToken)"]
-
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The device token, in hexadecimal.") var token: DeviceToken
-        var confirmation = Confirmation()
-        var database = DatabaseOptions()
-
-        func run(_ console: Console) async throws {
-            let queue = queue
-            if !confirmation.isGiven {
-                let known = try await database.session { store in try await store.device(token, inQueue: queue) }
-                guard let device = known else { throw Failure.noDevice(token, inQueue: queue) }
-                let owner = device.userKey.map { " of user \($0)" } ?? ""
-                let others = device.userKey.map { _ in ", and all that is for the user if it is the last device" } ?? ""
-                // The question cannot name the number of sends, because that takes reading the whole history.
-                try confirmation.ask(
-                    console,
-                    "deletes device \(token.redacted)\(owner), its history and the sends that were for it alone\(others)"
-                )
-            }
-            let sends = try await database.session { store in try await store.forgetDevice(token, inQueue: queue) }
-            guard let sends else { throw Failure.noDevice(token, inQueue: queue) }
-            console.show(
-                "forgot \(token.redacted), and \(NumberText.counted(sends, "send"))",
-                json: ["queue": .string("\(queue)"), "sends": .integer(sends)])
         }
     }
 }

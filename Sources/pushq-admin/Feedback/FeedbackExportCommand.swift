@@ -56,7 +56,7 @@ struct FeedbackReading: ParameterGroup {
             if let header = format.feedbackHeader { console.print(header) }
             try console.checkOutput()
             place.withLock { $0 = cursor }
-            while !interruption.isThere {
+            while !interruption.isRequested {
                 if let reports = page {
                     console.print(rows: reports.lines)
                     try console.checkOutput()
@@ -71,7 +71,7 @@ struct FeedbackReading: ParameterGroup {
                     page = try await lasting.current(within: Self.patience).exportFeedback(
                         ofQueue: queue, as: format, after: cursor, limit: Self.pageSize)
                     outage.noteAnswer()
-                } catch let error as PostgresError where follows && error.isPassing {
+                } catch let error as PostgresError where follows && error.isTransient {
                     outage.note(error)
                     page = nil
                 }

@@ -54,11 +54,11 @@ enum WebhookCommands {
             let name = tenant.text
             if !confirmation.isGiven {
                 let (_, webhook) = try await database.session { store in try await store.presentWebhook(of: name) }
-                let untaken = webhook.isBehind ? "; what it has not taken yet is sent to nobody" : ""
+                let unaccepted = webhook.isBehind ? "; what it has not accepted yet is sent to nobody" : ""
                 try confirmation.ask(
                     console,
-                    "deletes the webhook of \(name), \(webhook.url), with its secret and its place in the reports\(untaken)"
-                )
+                    "deletes the webhook of \(name), \(webhook.url), with its secret and its place in the reports"
+                        + unaccepted)
             }
             try await database.session { store in
                 guard try await store.removeWebhook(of: name) else {

@@ -16,7 +16,8 @@ struct WebhookSetCommand: Command {
         A new webhook gets a secret, which is shown once: give it to the receiver. Later, --new-secret makes another \
         one. For a day messages are signed with both secrets, so that the receiver has time to change to the new one. \
         If you make another one within this time, the secret from before both stays valid, and the first new one ends \
-        at once; the command asks before that.
+        at once; the command asks before that. A former secret under a master key that this command does not have is \
+        not kept either, since no worker could sign with both.
 
         Workers connect to addresses of the internet only, unless they were started with --webhook-allow. Without TLS they \
         connect only to networks that are named there.
@@ -57,12 +58,15 @@ struct WebhookSetCommand: Command {
         let given = try secretFile.map(Self.secret)
         let masterKeys = try MasterKeySetting().keys(console.warn)
         if secretFile != nil || newSecret, !confirmation.isGiven {
-            let place = try await database.session { store in try await store.webhook(of: name) }
-            if let loss = Self.loss(of: place?.webhook, formerFor: formerFor) {
-                try confirmation.ask(console, "ends \(loss) of the webhook of \(name) at once: \(Self.refusal)")
+            let webhook = try await database.session { store in try await store.webhook(of: name) }?.webhook
+            let missing = Self.missingKey(of: webhook, among: masterKeys)
+            if let loss = Self.loss(of: webhook, formerFor: missing == nil ? formerFor : .zero) {
+                let reason = missing.map { "\(Self.unreadable($0)); " } ?? ""
+                try confirmation.ask(
+                    console, "ends \(loss) of the webhook of \(name) at once: \(reason)\(Self.refusal)")
             }
         }
-        let made = try await database.session { store in
+        let (made, missing) = try await database.session { store in
             guard let place = try await store.webhook(of: name) else {
                 try await store.refuseMoved(name)
                 throw Failure.noTenant(name)
@@ -72,8 +76,13 @@ struct WebhookSetCommand: Command {
             let sealed = try (given ?? made).map { secret in
                 try masterKeys.seal(secret.bytes, for: .webhook(tenantID: place.tenantID))
             }
-            try await store.setWebhook(ofTenant: place.tenantID, url: url?.text, sealed: sealed, formerFor: formerFor)
-            return made
+            let missing = sealed == nil ? nil : Self.missingKey(of: place.webhook, among: masterKeys)
+            try await store.setWebhook(
+                ofTenant: place.tenantID, url: url?.text, sealed: sealed, formerFor: missing == nil ? formerFor : .zero)
+            return (made, missing)
+        }
+        if let missing, formerFor > .zero {
+            console.remark("messages are signed with the new secret only: \(Self.unreadable(missing))")
         }
         warn(on: console)
         let text = "set the webhook of \(name)"
@@ -89,6 +98,19 @@ struct WebhookSetCommand: Command {
         return webhook.formerUntil.map { until in
             "the last secret, and not the one before it, which is valid until \(Cell.time(until).text),"
         }
+    }
+
+    /// The master key of the secret that would stay valid beside a new one, if it is not among `keys`. A worker signs
+    /// with both secrets or not at all, so one whose key is lost would stop the webhook.
+    private static func missingKey(of webhook: WebhookSummary?, among keys: MasterKeys) -> MasterKeyName? {
+        guard let webhook, let name = MasterKeyName(in: webhook.formerSealed ?? webhook.sealed),
+            !keys.names.contains(name)
+        else { return nil }
+        return name
+    }
+
+    private static func unreadable(_ key: MasterKeyName) -> String {
+        "the former one is sealed under master key \(key), which this command does not have"
     }
 
     private static let refusal = "a receiver that has no other one refuses reports until it has the new one"

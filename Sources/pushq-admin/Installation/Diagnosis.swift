@@ -22,7 +22,7 @@ struct Diagnosis {
     }
 
     /// Runs all checks.
-    /// - Throws: ``Refusal`` if the login belongs to a tenant, or has no rights.
+    /// - Throws: ``MissingRights`` if the login belongs to a tenant, or has no rights.
     static func make(of database: DatabaseOptions, _ console: Console) async throws -> Diagnosis {
         var diagnosis = Diagnosis()
         diagnosis.note(TrustStoreCheck.findings(ThisProcess.environment), of: "trust_store")
@@ -45,13 +45,12 @@ struct Diagnosis {
             diagnosis.note([], of: "database")
             for case (let check, .success(let findings)) in results {
                 // A worker's login should get no further rights: the checks need another login.
-                diagnosis.note(
-                    findings.filter { login == nil || !$0.remedy.text.hasPrefix("grant ") }, of: check)
+                diagnosis.note(findings.filter { login == nil || !$0.remedy.isGrant }, of: check)
             }
             diagnosis.noteNotMade(
                 results.compactMap { if case (_, .failure(let reason)) = $0 { reason } else { nil } }, login: login)
-        } catch let refusal as Refusal {
-            throw refusal
+        } catch let error as MissingRights {
+            throw error
         } catch {
             let remedy = HealthFinding.Remedy.advice("check PUSHQ_DATABASE_URL, the server, and what lies between")
             diagnosis.note([HealthFinding(.error, "database", "\(error)", remedy)], of: "database")
@@ -161,7 +160,7 @@ struct Diagnosis {
         let lines = sorted.map { _, finding in
             let place = finding.remedy.kind == "sql" ? "in psql: " : ""
             // Each line can be run by itself, also with `psql -c`.
-            let remedies = finding.remedy.text.split(separator: "\n").map { "    \(place)\(String($0).printable())\n" }
+            let remedies = finding.remedy.steps.map { "    \(place)\($0.printable())\n" }
             return "\(finding.severity): \(finding.subject.printable()): \(finding.evidence.printable())\n"
                 + remedies.joined()
         }

@@ -36,10 +36,22 @@ struct MigrateCommand: Command {
             let migrator = Migrator(store)
             guard !dryRun else { return try await migrator.dryRun() }
             let report = try await migrator.run()
-            if let number { try await migrator.setDatabaseNumber(number.value) }
-            if let role { try await store.setUpWorkerRole(role) }
+            var numberGiven: DatabaseNumber?
+            do {
+                if let number { try await migrator.setDatabaseNumber(number.value) }
+                numberGiven = number
+                if let role { try await store.setUpWorkerRole(role) }
+            } catch {
+                // What was applied stays applied.
+                show(report, role: nil, number: numberGiven, console)
+                throw error
+            }
             return report
         }
+        show(report, role: role, number: number, console)
+    }
+
+    private func show(_ report: Migrator.Report, role: String?, number: DatabaseNumber?, _ console: Console) {
         var lines = (report.applied + report.definitions).map { "\(dryRun ? "would apply" : "applied") \($0)" }
         lines += report.dropped.map { "\(dryRun ? "would drop" : "dropped") \($0)" }
         if report.isUpToDate { lines = ["the schema is up to date"] }

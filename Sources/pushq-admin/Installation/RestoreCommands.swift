@@ -25,14 +25,23 @@ enum RestoreCommands {
             schedules counts schedules with a run that may have been started.
 
             What was accepted after the time of the backup is not in the database, so it cannot be counted.
+
+            If a standby has taken over, that is no restore: a note says when it was. Without synchronous replication, \
+            what was ordered just before may be undone.
             """
         static let examples = ["restore show", "restore show --json"]
 
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queues, last) = try await database.session { store in
-                (try await store.restoredQueues(), try await store.lastRestore())
+            let (queues, last, takeover) = try await database.session { store in
+                (try await store.restoredQueues(), try await store.lastRestore(), try await store.lastTakeover())
+            }
+            if let takeover {
+                console.remark(
+                    "a standby took over, which was found at \(Cell.time(takeover.foundAt).text): unless replication was "
+                        + "synchronous, repeat what was ordered after \(Cell.time(takeover.upTo).text), such as pauses, "
+                        + "cancellations, suspensions, erasures and changes of credentials")
             }
             guard let last else {
                 return console.show("the database was not restored", json: ["back_to": .null, "queues": .array([])])
@@ -97,16 +106,13 @@ enum RestoreCommands {
                     )
                 }
             }
-            let decisions = try await database.session { store in
-                var decisions: [(queue: QueueName, decision: RestoreDecision)] = []
-                let names: [QueueName]
-                if let queue { names = [queue] } else { names = try await store.restoredQueues().map(\.name) }
-                for name in names {
-                    decisions.append((name, try await store.resumeRestored(name, sends: sends)))
-                }
-                return decisions
+            let (decisions, failure) = try await database.session { store in
+                guard let queue else { return try await Self.resumeAll(in: store, sends: sends) }
+                return ([Decision(queue: queue, decision: try await store.resumeRestored(queue, sends: sends))], nil)
             }
-            guard !decisions.isEmpty else { return console.show("no queue waits for a decision", json: .array([])) }
+            guard !decisions.isEmpty || failure != nil else {
+                return console.show("no queue waits for a decision", json: .array([]))
+            }
             console.show(
                 decisions,
                 columns: [
@@ -114,6 +120,32 @@ enum RestoreCommands {
                     Column("may_be_sent_twice") { .count($0.decision.recipients - $0.decision.unknown) },
                     Column("recorded_as_unknown") { .count($0.decision.unknown) },
                 ])
+            if let failure { throw failure }
+        }
+
+        private struct Decision: Sendable {
+            let queue: QueueName
+            let decision: RestoreDecision
+        }
+
+        /// Resumes queue after queue, each in a transaction of its own. What was decided stays decided, so it is
+        /// returned although others fail.
+        private static func resumeAll(
+            in store: PostgresConnection, sends: Bool
+        ) async throws -> ([Decision], Failure?) {
+            var decisions: [Decision] = []
+            var failures: [String] = []
+            for queue in try await store.restoredQueues().map(\.name) {
+                do {
+                    let decision = try await store.resumeRestored(queue, sends: sends)
+                    decisions.append(Decision(queue: queue, decision: decision))
+                } catch {
+                    failures.append("\(queue): \(error)")
+                    // Others may be decided, unless PostgreSQL cannot be asked any more.
+                    guard store.isOpen else { break }
+                }
+            }
+            return (decisions, failures.isEmpty ? nil : Failure(failures.joined(separator: "; ")))
         }
     }
 

@@ -12,7 +12,7 @@ struct RouterCommand: Command {
         created or moved, a login was granted or revoked, or pushq was upgraded. It changes only what differs. \
         docs/scaling.md says what a router costs.
 
-        If a database cannot be reached, or a tenant is in two of them, the command says so and the exit code is 1. \
+        If a database cannot be asked, or a tenant is in two of them, the command says so and the exit code is 1. \
         The router keeps what it knew of that database or tenant.
         """
     static let examples = [
@@ -31,7 +31,9 @@ struct RouterCommand: Command {
         var names: [String] = []
         var known: [DatabaseIdentity: DatabaseAddress] = [:]
         var silent: [String] = []
-        for address in try databases.addresses() {
+        let began = ContinuousClock.now
+        let addresses = try databases.addresses()
+        for address in addresses {
             do {
                 let (part, identity) = try await DatabaseOptions.session(at: address) {
                     (try await $0.routerPart(), try await $0.databaseIdentity())
@@ -43,18 +45,24 @@ struct RouterCommand: Command {
                 let inOrder = address.startingWith(host: part.host)
                 parts.append((part, try inOrder.connectionForOthers(as: "pushq-router", passfile: passfile)))
                 names.append(address.place)
+            } catch PostgresError.badAddress(let reason) {
+                throw Failure("\(address.place): \(reason)")
             } catch let error as PostgresError {
-                silent.append("\(address.place): \(error)")
+                silent.append("cannot be reached: \(address.place): \(error)")
+            } catch let error as MissingRights where addresses.count > 1 {
+                silent.append("cannot be asked: \(address.place): \(error.description(for: Self.users))")
             }
         }
-        for text in silent { console.remark("cannot be reached: \(text)") }
+        for text in silent { console.remark(text) }
         guard !parts.isEmpty else { throw Unsuccessful() }
         try check(parts.map(\.part), names)
         let doubled = doubled(in: parts.map(\.part), names)
         for (tenant, places) in doubled.sorted(by: { $0.key < $1.key }) {
             console.remark("\(tenant) is in \(places): the router keeps its place; see pushq-admin tenant where")
         }
-        let script = RouterScript(parts, isComplete: silent.isEmpty, doubled: Set(doubled.keys)).text
+        let script = RouterScript(
+            parts, isComplete: silent.isEmpty, doubled: Set(doubled.keys), age: ContinuousClock.now - began
+        ).text
         console.show(script, json: ["script": .string(script)])
         guard silent.isEmpty, doubled.isEmpty else { throw Unsuccessful() }
     }

@@ -52,7 +52,7 @@ enum WorkerCommands {
         static let summary = "Lets a database login run workers."
         static let discussion = """
             The login becomes a member of pushq_worker: it may do what 'pushq work' needs, in every database of the server that has \
-            pushq's schema, and nothing else. Create the login with PostgreSQL: create role sender login password '…'.
+            pushq's schema, and nothing else. Create the login with PostgreSQL: createuser --pwprompt sender.
             """
         static let examples = ["worker grant sender"]
 

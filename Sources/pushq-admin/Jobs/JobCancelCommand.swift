@@ -14,7 +14,7 @@ struct JobCancelCommand: Command {
         Without JOB, it applies to all jobs of the queue that wait or are held and that match the options. --reason \
         selects jobs with a recipient that is sent to again because APNs answered with that reason. Jobs that are \
         created later, for the rest of a campaign or for retries, are not included. The command says how many jobs \
-        there are and asks first; then it cancels them one by one. If it is interrupted, run it again.
+        there are and asks first; then it cancels them, up to 500 at a time. If it is interrupted, run it again.
         """
     static let examples = [
         "job cancel acme/com.acme.shop/production 12345",

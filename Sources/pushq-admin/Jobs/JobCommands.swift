@@ -40,11 +40,11 @@ enum JobCommands {
         func run(_ console: Console) async throws {
             let (queue, limit) = (queue, limit.number)
             guard !(failed && setAside) else { throw UsageError("--failed and --set-aside cannot be used together") }
-            guard !setAside else { return try await showSetAside(of: queue, limit: limit, console) }
-            guard !failed else { return try await showFailed(of: queue, limit: limit, console) }
-            guard campaign == nil, reason == nil, since == nil, until == nil else {
+            guard failed || (campaign == nil && reason == nil && since == nil && until == nil) else {
                 throw UsageError("--campaign, --reason, --since and --until need --failed")
             }
+            guard !setAside else { return try await showSetAside(of: queue, limit: limit, console) }
+            guard !failed else { return try await showFailed(of: queue, limit: limit, console) }
             console.show(
                 try await database.session { store in try await store.jobs(ofQueue: queue, limit: limit) },
                 columns: [

@@ -12,12 +12,17 @@ struct TraceCommand: Command {
         Otherwise the command takes the latest campaigns of the queue, and what the device was in among its latest \
         50,000 jobs; its last lines say what was left out. A send or a campaign alone: its first devices.
 
+        If you know only about when it was sent, name that time with --since and --until. Then the command takes what \
+        the device was in among the jobs that ended in that time, the first 50,000 of them, and what still waits. A \
+        job ends up to a minute after the answer, or later if the rest of it had to wait.
+
         The exit code is 1 if the queue has no such token, user, send or campaign, and 0 if the device is known, \
         whether it got anything or not.
         """
     static let examples = [
         "trace acme/com.acme.shop/production --user 4711",
         "trace acme/com.acme.shop/production --user 4711 --campaign spring-sale",
+        "trace acme/com.acme.shop/production --user 4711 --since 2026-03-01T14:02:00Z --until 2026-03-01T14:06:00Z",
         "trace acme/com.acme.shop/production --send 12345",
         "trace acme/com.acme.shop/production --campaign spring-sale --limit 3",
     ]
@@ -28,6 +33,8 @@ struct TraceCommand: Command {
     @Option("The apns-id of one notification.") var apnsID: APNsID?
     @Option("The number of a send or campaign.", "N") var send: Int?
     @Option("The key of a campaign.", "KEY") var campaign: String?
+    @Option("Only what was in jobs that ended from this time on.") var since: Moment?
+    @Option("Only what was in jobs that ended up to this time.") var until: Moment?
     @Option(
         "Maximum number of campaigns, and of campaigns and sends that the device was in; of devices, for a send or "
             + "campaign alone.") var limit: Count = 10
@@ -54,7 +61,13 @@ struct TraceCommand: Command {
         guard let subject = given.first ?? (send != nil || campaign != nil ? .recipients : nil) else {
             throw UsageError("name what to trace: --token, --user, --apns-id, --send or --campaign")
         }
+        guard since == nil && until == nil || apnsID == nil && send == nil && campaign == nil else {
+            throw UsageError("--since and --until go only with --token or --user, without --send and --campaign")
+        }
+        let span = try Moment.span(from: since, to: until)
         var query = TraceQuery(subject)
+        query.since = span.since
+        query.until = span.until
         query.root = apnsID?.root ?? send.map(Int64.init)
         query.campaign = campaign
         query.limit = limit.number

@@ -81,9 +81,9 @@ enum QueueCommands {
                 },
                 columns: [
                     Column("queue") { .text("\($0.name)") },
-                    Column("rate") { .rate($0.rate) },
-                    Column("burst") { .decimal($0.burst, places: 0) },
-                    Column("weight") { .decimal($0.weight, places: 1) },
+                    Column("rate") { .number($0.rate) },
+                    Column("burst") { .number($0.burst) },
+                    Column("weight") { .number($0.weight) },
                     Column("connections") { .count($0.connections) },
                     Column("attempts") { .count($0.maxAttempts) },
                     Column("waiting_jobs") { $0.waiting($0.waitingJobs) },
@@ -145,15 +145,15 @@ extension QueueSummary {
 }
 
 extension Cell {
-    /// Pushes per second, with decimal places only if the rate is not a whole number: three, or as many as a low rate
-    /// needs.
-    static func rate(_ rate: Double?) -> Cell {
-        guard let rate, rate != rate.rounded() else { return .decimal(rate, places: 0) }
+    /// A rate, a burst or a weight, with decimal places only if it is not a whole number: three, or as many as a low
+    /// rate needs.
+    static func number(_ number: Double?) -> Cell {
+        guard let number, number != number.rounded() else { return .decimal(number, places: 0) }
         var (places, unit) = (3, 0.001)
-        while places < 9, abs((rate / unit).rounded() * unit - rate) > rate / 200 {
+        while places < 9, abs((number / unit).rounded() * unit - number) > number / 200 {
             places += 1
             unit /= 10
         }
-        return .decimal(rate, places: places)
+        return .decimal(number, places: places)
     }
 }

@@ -46,9 +46,9 @@ enum TenantCommands {
                     Column("apps") { .count($0.appCount) },
                     Column("queues") { .count($0.queueCount) },
                     Column("credentials") { .count($0.credentialCount) },
-                    Column("rate") { .rate($0.rate) },
-                    Column("burst") { .decimal($0.burst, places: 0) },
-                    Column("weight") { .decimal($0.weight, places: 1) },
+                    Column("rate") { .number($0.rate) },
+                    Column("burst") { .number($0.burst) },
+                    Column("weight") { .number($0.weight) },
                     Column("suspended") { .yes($0.isSuspended) },
                     Column("history_days") { .orWord(.count($0.historyDays), "usual") },
                     Column("feedback_days") { .orWord(.count($0.feedbackDays), "usual") },
@@ -114,7 +114,7 @@ extension Failure {
     static func doesNotInherit(_ login: String) -> Failure {
         Failure(
             "\(login) would have none of the rights, since it does not inherit those of its roles: run in "
-                + "PostgreSQL: alter role \(login) inherit. Then repeat this command")
+                + "PostgreSQL: alter role \(login.quotedIdentifier) inherit. Then repeat this command")
     }
 
     /// There is no tenant of that name.

@@ -13,7 +13,7 @@ enum TenantLoginCommands {
         static let discussion = """
             The login may then call the functions of docs/sql-api.md for the tenant's queues, and read the views pushq.my_queues, \
             pushq.my_campaigns and pushq.my_feedback. It sees nothing of other tenants. With --read-only it may only read, and not \
-            pushq.my_feedback. A login may be granted several tenants. Create the login with PostgreSQL: create role shop login password '…'.
+            pushq.my_feedback. A login may be granted several tenants. Create the login with PostgreSQL: createuser --pwprompt shop.
             """
         static let examples = ["tenant grant acme shop", "tenant grant acme dashboard --read-only"]
 

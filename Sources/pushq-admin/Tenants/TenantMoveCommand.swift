@@ -228,7 +228,7 @@ extension PostgresConnection {
                 } catch TenantGrantError.mayNotGrant(let refusal) {
                     notes.append(
                         "in the other database, \(refusal.login) may not grant \(refusal.role): let an administrator of its "
-                            + "server run: grant \(refusal.role) to \(login.login)")
+                            + "server run: grant \(refusal.role) to \(login.login.quotedIdentifier)")
                 } catch TenantGrantError.hadNamesake(let tenants) {
                     notes.append("in the other database, \(Failure.hadNamesake(login.login, tenants))")
                 } catch TenantGrantError.isWorker {
@@ -238,7 +238,8 @@ extension PostgresConnection {
                 } catch TenantGrantError.doesNotInherit {
                     notes.append(
                         "in the other database, \(login.login) does not inherit the rights of its roles: let an "
-                            + "administrator run: alter role \(login.login) inherit; then run there: \(grant)")
+                            + "administrator run: alter role \(login.login.quotedIdentifier) inherit; then run there: \(grant)"
+                    )
                 } catch {
                     notes.append(
                         "in the other database, \(login.login) could not be given rights for \(tenant): \(error). Give "

@@ -15,7 +15,7 @@ struct TenantSetCommand: Command {
         about devices; it is kept for 30 days by default. The key of a send is kept for 30 days after the send was \
         due: so long, a repeated call with this key sends nothing. Upkeep deletes older rows within an hour. If this would \
         delete existing rows, the command asks first. The rows of a day are stored together for all tenants: if one \
-        tenant keeps days longer than the default, the rows of the others are deleted one by one, which costs more \
+        tenant keeps days longer than the others, the rows of the others are deleted one by one, which costs more \
         than dropping a day.
 
         Quotas limit what a tenant has in all its queues together. A call that would exceed a quota is refused \
@@ -42,7 +42,7 @@ struct TenantSetCommand: Command {
     @Option(
         """
         Days that history is kept after the day it was written: 1 to 3650, or usual for the default. Hundreds of days \
-        slow down status and upkeep for all tenants.
+        slow down status and upkeep for all tenants, and need a larger max_locks_per_transaction (docs/doctor.md).
         """)
     var historyDays: RetentionArgument?
     @Option("Days that feedback is kept after the day it was written: 1 to 3650, or usual for the default.")

@@ -44,12 +44,17 @@ struct BroadcastCommand: Command {
             }
             let root = try await store.broadcast(draft, to: channel, ofQueue: queue, key: key)
             guard wait else {
-                let progress = try await store.progress(ofRoot: root, inQueue: queue)
+                let progress = try await console.lookUp("broadcast \(root)") { () async throws(PostgresError) in
+                    try await store.progress(ofRoot: root, inQueue: queue)
+                }
                 return (root, progress, Watch.End.finished, [String: Int]())
             }
             let watch = SendWatch(root: root, queue: queue, console: console, limit: limit)
             let (progress, end) = try await watch.untilFinished(in: lasting)
             return (root, progress, end, try await lasting.current().refusals(ofRoot: root, inQueue: queue))
+        }
+        if let progress, !progress.isKnown {
+            return try SendWatch.report(unkept: ("broadcast", root), waits: wait, on: console)
         }
         var facts: [(name: String, value: Cell)] = [("broadcast", .text("\(root)")), ("channel", .text(channel.text))]
         if let id = progress?.firstDeviceID {
@@ -63,6 +68,9 @@ struct BroadcastCommand: Command {
     }
 
     private func draft() throws -> BroadcastDraft {
+        guard [10, 5, 1].contains(priority) else {
+            throw UsageError("--priority \(priority) is unknown: use 10, 5 or 1")
+        }
         let payload = try Payload(payload)
         let now = Date.now
         var draft = BroadcastDraft(

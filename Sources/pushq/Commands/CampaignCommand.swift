@@ -110,7 +110,12 @@ struct CampaignCommand: Command {
                 console.remark("campaign \(key) was started before, with the same message: it is not started again")
             }
             if let rate = bounds.maxRate { try await remark(onChangeTo: rate, console, in: store) }
-            guard wait else { return console.show(started.facts(key: key, queue: queue)) }
+            guard wait, !started.isInterrupted else {
+                console.show(started.facts(key: key, queue: queue))
+                guard wait else { return }
+                console.remark("interrupted when campaign \(key) was being started; it continues")
+                throw Unsuccessful(.unfinished)
+            }
             let expected: Int? =
                 if let listed = started.devices {
                     Int((Double(listed) * (1 - (draft.shares.holdout ?? 0))).rounded())
@@ -170,6 +175,8 @@ struct CampaignCommand: Command {
         var users: UserCounts?
         /// The number of devices in the file; nil without a file.
         var devices: Int?
+        /// Whether Ctrl-C came when the campaign was being started, too late to keep it from being started.
+        var isInterrupted = false
 
         func facts(key: String, queue: QueueName) -> [(name: String, value: Cell)] {
             [("campaign", .text("\(id)")), ("queue", .text("\(queue)")), ("key", .text(key))] + (users?.facts ?? [])
@@ -183,16 +190,22 @@ struct CampaignCommand: Command {
         guard let file else { return Started(id: try await store.startCampaign(campaign)) }
         let bar = ProgressBar("reading", total: nil, on: console)
         defer { bar.finish() }
-        if isOfUsers {
-            let (id, counts) = try await store.startCampaign(campaign, toUsersIn: file) { bar.update($0) }
-            return Started(id: id, users: counts, devices: counts.devices)
-        }
         var read = 0
-        let id = try await store.startCampaign(campaign, toDevicesIn: file) {
-            read = $0
-            bar.update($0)
+        // The list that was loaded so far is abandoned, or it would count for the tenant's quota for a day.
+        let interruption = Interruption(patience: .seconds(5))
+        func note(_ count: Int) throws {
+            // A call before this one may have started it.
+            if interruption.isRequested { throw Failure("interrupted; this call started no campaign") }
+            read = count
+            bar.update(count)
         }
-        return Started(id: id, devices: read)
+        if isOfUsers {
+            let (id, counts) = try await store.startCampaign(campaign, toUsersIn: file, progress: note)
+            return Started(
+                id: id, users: counts, devices: counts.devices, isInterrupted: interruption.isRequested)
+        }
+        let id = try await store.startCampaign(campaign, toDevicesIn: file, progress: note)
+        return Started(id: id, devices: read, isInterrupted: interruption.isRequested)
     }
 }
 

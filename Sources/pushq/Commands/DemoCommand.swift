@@ -22,7 +22,7 @@ struct DemoCommand: Terminal.Command {
         }
         guard (1...64).contains(workers) else { throw UsageError("--workers \(workers) is not between 1 and 64") }
         let material = try DemoMaterial(folder: examples, deviceCount: devices)
-        let demo = Demo(material: material, workerCount: workers, minder: try Minder(), console: console)
+        let demo = Demo(material: material, workerCount: workers, reaper: try Reaper(), console: console)
         let report = try await demo.run()
         report.show(on: console)
         for problem in report.problems { console.remark("demo: \(problem)") }

@@ -17,7 +17,7 @@ struct DevCommand: Terminal.Command {
     @Option("The port of the dashboard; 0 takes a free one.") var port: PortNumber = PortNumber(9465)
 
     func run(_ console: Console) async throws {
-        let dev = Dev(port: port.number, minder: try Minder(), console: console)
+        let dev = Dev(port: port.number, reaper: try Reaper(), console: console)
         try await dev.run()
     }
 }

@@ -157,7 +157,7 @@ struct DryRun {
             let (lacking, tooLong) = preview.versions.reduce((0, 0)) { ($0.0 + $1.lacking, $0.1 + $1.tooLong) }
             return headers + [
                 ("lacking_attributes", .count(lacking)), ("payloads_too_long", .count(tooLong)),
-                ("payload_bytes_at_most", .count(preview.versions[0].most)),
+                ("payload_bytes_at_most", .count(preview.versions[0].maximumLength)),
             ]
         }
         return headers + [
@@ -175,7 +175,7 @@ struct DryRun {
             Column("lacking") { .count($0.lacking) },
             Column("too_long") { .count($0.tooLong) },
             Column("longest") { version in
-                version.longest.map { .told("\($0) of \(version.most)", json: .integer($0)) } ?? .text(nil)
+                version.longest.map { .told("\($0) of \(version.maximumLength)", json: .integer($0)) } ?? .text(nil)
             },
             Column("sample") { .text($0.sample) },
         ]

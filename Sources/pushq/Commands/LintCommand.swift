@@ -18,7 +18,7 @@ struct LintCommand: Command {
     ]
 
     @Positional("The payload, JSON; - is standard input.") var file: InputFile
-    @Option("The type of push.", "TYPE") var pushType: PushType = .alert
+    @Option("The type of push; by default alert.", "TYPE") var pushType: PushType?
     @Option("The priority: 10, 5 or 1.", "10|5|1") var priority: Int?
     @Option("The expiration as in SQL: 0, or seconds since 1970.", "SECONDS") var expiration: Int?
     @Option("The collapse ID.", "ID") var collapseId: String?
@@ -28,7 +28,7 @@ struct LintCommand: Command {
 
     func run(_ console: Console) throws {
         let payload = try Payload(file)
-        let findings = findings(in: payload, now: Int64(Date.now.timeIntervalSince1970))
+        let findings = try findings(in: payload, now: Int64(Date.now.timeIntervalSince1970))
         let errors = findings.count { $0.severity == .error }
         console.show(
             text(findings, of: payload, errors: errors),
@@ -40,23 +40,26 @@ struct LintCommand: Command {
         guard errors == 0 else { throw Unsuccessful() }
     }
 
-    private func findings(in payload: Payload, now: Int64) -> [Finding] {
+    private func findings(in payload: Payload, now: Int64) throws(UsageError) -> [Finding] {
         let expiration = expiration.map(Int64.init)
         if let policy = broadcast {
+            guard pushType == nil, collapseId == nil, !walletPass else {
+                throw UsageError("--push-type, --collapse-id and --wallet-pass are not for a --broadcast")
+            }
             let broadcast = Broadcast(
                 payload: payload.text, priority: priority ?? BroadcastRules.defaultPriority, expiration: expiration,
                 policy: policy)
             return BroadcastRules.check(broadcast, now: now)
         }
         let message = Message(
-            payload: payload.text, pushType: pushType, priority: priority, expiration: expiration,
+            payload: payload.text, pushType: pushType ?? .alert, priority: priority, expiration: expiration,
             collapseID: collapseId, isForWalletPass: walletPass)
         return CampaignMessage.check(message, now: now)
     }
 
     private func text(_ findings: [Finding], of payload: Payload, errors: Int) -> String {
         let lines = findings.map { payload.line(for: $0, label: "\($0.severity): ") }
-        let most = broadcast == nil ? pushType.maximumPayloadBytes : BroadcastRules.maximumPayloadBytes
+        let most = broadcast == nil ? (pushType ?? .alert).maximumPayloadBytes : BroadcastRules.maximumPayloadBytes
         // For a message in several languages, the size of the longest payload.
         let bytes = CampaignMessage.versions(of: payload.text).map(\.payload.utf8.count).max() ?? 0
         let size = "\(NumberText.grouped(bytes)) of \(NumberText.grouped(most))"

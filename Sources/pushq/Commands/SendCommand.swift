@@ -56,7 +56,9 @@ struct SendCommand: Command {
                 (sent.progress, sent.end) = try await watch.untilFinished(in: lasting)
                 sent.refusals = try await lasting.current().refusals(ofRoot: root, inQueue: queue)
             } else {
-                sent.progress = try await store.progress(ofRoot: root, inQueue: queue)
+                sent.progress = try await console.lookUp("send \(root)") { () async throws(PostgresError) in
+                    try await store.progress(ofRoot: root, inQueue: queue)
+                }
             }
             return sent
         }
@@ -100,9 +102,14 @@ struct SendCommand: Command {
         }
     }
 
-    private func report(_ sent: Sent, on console: Console) throws(Unsuccessful) {
+    private func report(_ sent: Sent, on console: Console) throws {
+        if let progress = sent.progress, !progress.isKnown {
+            return try SendWatch.report(unkept: ("send", sent.root), waits: waiting.wait, on: console)
+        }
         let total = sent.progress?.total ?? 0
-        var facts: [(name: String, value: Cell)] = [("send", .text("\(sent.root)")), ("recipients", .count(total))]
+        var facts: [(name: String, value: Cell)] = [
+            ("send", .text("\(sent.root)")), ("recipients", .count(sent.progress?.total)),
+        ]
         if total == 1, let device = sent.progress?.firstDeviceID {
             facts.append(("apns_id", .text("\(APNsID(root: sent.root, key: device))")))
         }

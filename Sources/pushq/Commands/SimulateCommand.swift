@@ -1,5 +1,6 @@
 import APNs
 import APNsSimulator
+import Cryptography
 import FoundationEssentials
 import QueueCore
 import Terminal
@@ -29,7 +30,9 @@ struct SimulateCommand: Command {
         "simulate --binary-port 2195 --feedback-port 2196 --client-certificate com.acme.shop",
     ]
 
-    @Option("The address to listen on.") var host: String = "127.0.0.1"
+    @Option("The address to listen on, or a name of it.") var host: String = "127.0.0.1"
+    @Option("A name or address that clients use beside the host and localhost; for the server's certificate.", "NAME")
+    var serverName: [String]
     @Option("The port to listen on; 0 takes a free one.") var port: PortNumber = PortNumber(2197)
     @Option("Also manage broadcast channels on this port; 0 takes a free one.") var managementPort: PortNumber?
     @Option("Also speak the old binary interface on this port; 0 takes a free one.") var binaryPort: PortNumber?
@@ -71,17 +74,22 @@ struct SimulateCommand: Command {
     }
 
     /// Memory for this number takes 4.5 GB, at 17 bytes a row in a table of the next power of two.
-    private static let mostExpected = 100_000_000
+    private static let maximumExpected = 100_000_000
 
     private func configuration() throws -> SimulatorConfiguration {
-        guard (1...1_000_000).contains(streams) else {
-            throw UsageError("--streams \(streams) is not between 1 and 1000000")
+        for (option, number) in [("--streams", streams), ("--streams-before-token", streamsBeforeToken)]
+        where !(1...1_000_000).contains(number) {
+            throw UsageError("\(option) \(number) is not between 1 and 1000000")
         }
-        if let expect, expect.number > Self.mostExpected {
-            throw UsageError("--expect \(expect.number) is more than \(Self.mostExpected)")
+        if let expect, expect.number > Self.maximumExpected {
+            throw UsageError("--expect \(expect.number) is more than \(Self.maximumExpected)")
+        }
+        if let name = serverName.first(where: { !$0.isServerName }) {
+            throw UsageError("--server-name \(name.printable()) is neither a host name nor an IP address")
         }
         var configuration = SimulatorConfiguration(folder: folder)
         configuration.host = host
+        configuration.serverNames = serverName
         configuration.port = port.number
         configuration.managementPort = managementPort?.number
         configuration.binaryPort = binaryPort?.number

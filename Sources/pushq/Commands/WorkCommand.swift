@@ -246,7 +246,8 @@ struct WorkCommand: Terminal.Command {
             }
             beginning = .now
             manager?.stopping()
-            await group.drain()
+            // Not awaited: if the event loop of an engine hangs, the next signal is to end the process.
+            Task { await group.drain() }
         }
     }
 }

@@ -10,8 +10,10 @@ import Transport
 struct Demo: Sendable {
     let material: DemoMaterial
     let workerCount: Int
-    let minder: Minder
+    let reaper: Reaper
     let console: Console
+
+    private let isInterrupted = Locked(false)
 
     static let queue = QueueName(tenant: "acme", app: "com.acme.shop", environment: .production)
     private static let key = "demo"
@@ -21,28 +23,34 @@ struct Demo: Sendable {
         do {
             let report = try await withThrowingTaskGroup(of: DemoReport.self) { group in
                 group.addTask { try await perform() }
-                group.addTask { try await Self.interruption() }
+                group.addTask { try await interruption() }
                 defer { group.cancelAll() }
                 guard let report = try await group.next() else { throw CancellationError() }
                 return report
             }
-            await minder.end()
+            await reaper.end()
             return report
         } catch {
-            await minder.end()
-            throw error
+            await reaper.end()
+            // What ends with its processes fails, too, and may do so first.
+            throw isInterrupted.withLock { $0 } ? Self.interrupted : error
         }
     }
 
-    /// Only this process gets Ctrl-C: the processes that it started have process groups of their own.
-    private static func interruption() async throws -> Never {
+    /// Only this process gets Ctrl-C: the processes that it started have process groups of their own. Without them, an
+    /// import or a send in progress ends at once.
+    private func interruption() async throws -> Never {
         for await _ in Signals.stream() { break }
         try Task.checkCancellation()
-        throw Failure("interrupted; everything that the demo had started was removed")
+        isInterrupted.withLock { $0 = true }
+        await reaper.end()
+        throw Self.interrupted
     }
 
+    private static let interrupted = Failure("interrupted; everything that the demo had started was removed")
+
     private func perform() async throws -> DemoReport {
-        let stack = try await Stack.start(minder: minder)
+        let stack = try await Stack.start(reaper: reaper)
         tell("PostgreSQL started in \(stack.socketFolder), for this demo alone")
         let simulator = try await stack.startSimulator(rules: material.rules)
         tell("a local APNs answers at \(simulator.ready.address)")
@@ -52,6 +60,7 @@ struct Demo: Sendable {
         let address = try DatabaseAddress(url: stack.databaseURL, environment: [:])
         let (imported, serverSettings) = try await loop.run { _ in
             let store = try await PostgresConnection.connect(to: address, as: "pushq demo", on: loop)
+            store.terms = StatementTerms()
             defer { store.close() }
             return try await setUp(store, stack, simulator.ready)
         }
@@ -107,7 +116,9 @@ struct Demo: Sendable {
         _ console: Console
     ) async throws -> DemoOutcome {
         try await loop.run { _ in
-            let lasting = ReconnectingConnection(to: address, as: "pushq campaign", on: loop)
+            let lasting = ReconnectingConnection(to: address, as: "pushq campaign", on: loop) {
+                $0.terms = StatementTerms()
+            }
             defer { lasting.close() }
             let store = try await lasting.current()
             let started = Date.now

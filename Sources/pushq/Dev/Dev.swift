@@ -9,7 +9,7 @@ import Transport
 struct Dev: Sendable {
     /// The port of the dashboard; 0: a free one.
     let port: UInt16
-    let minder: Minder
+    let reaper: Reaper
     let console: Console
 
     /// Runs the installation, and ends all that it started, whatever goes wrong.
@@ -23,13 +23,13 @@ struct Dev: Sendable {
                     try Task.checkCancellation()
                     isInterrupted.withLock { $0 = true }
                     // This ends what is running, so a failure that it causes is not an error.
-                    await minder.end()
+                    await reaper.end()
                 }
                 defer { group.cancelAll() }
                 try await group.next()
             }
         } catch {
-            await minder.end()
+            await reaper.end()
             guard isInterrupted.withLock({ $0 }) else { throw error }
         }
         tell("ended; everything that it had started was removed")
@@ -38,17 +38,17 @@ struct Dev: Sendable {
     /// Runs the processes. Never returns; throws when one of them ends.
     private func serve() async throws {
         let admin = try Self.adminExecutable()
-        let stack = try await Stack.start(minder: minder)
+        let stack = try await Stack.start(reaper: reaper)
         tell("PostgreSQL started in \(stack.socketFolder), for this command alone")
         let simulator = try await stack.startSimulator(rules: DevSample.rules)
         tell("a local APNs answers at \(simulator.ready.address)")
         try await setUp(stack, simulator.ready)
         let workers = try stack.startWorkers(1, gateway: simulator.ready)
         tell("a worker started")
-        let sample = DevSample(stack: stack, admin: admin, minder: minder)
+        let sample = DevSample(stack: stack, admin: admin, reaper: reaper)
         try await sample.make()
         tell("sample data is there")
-        let dashboard = try await DevDashboard(in: stack, admin: admin, port: port, minder: minder)
+        let dashboard = try await DevDashboard(in: stack, admin: admin, port: port, reaper: reaper)
         let text = DevText(
             stack: stack, masterKeyFile: try stack.writeMasterKey(), gateway: simulator.ready.address,
             dashboard: dashboard.ready, admin: admin)
@@ -68,6 +68,7 @@ struct Dev: Sendable {
         let address = try DatabaseAddress(url: stack.databaseURL, environment: [:])
         try await loop.run { _ in
             let store = try await PostgresConnection.connect(to: address, as: "pushq dev", on: loop)
+            store.terms = StatementTerms()
             defer { store.close() }
             try await stack.setUp(DevSample.queue, sendingTo: simulator, in: store)
         }

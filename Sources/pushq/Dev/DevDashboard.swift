@@ -23,7 +23,7 @@ struct DevDashboard: Sendable {
 
     /// Starts the dashboard, and waits until it answers.
     /// - Parameter port: a port of the loopback interface; 0: a free one.
-    init(in stack: Stack, admin: String, port: UInt16, minder: Minder) async throws {
+    init(in stack: Stack, admin: String, port: UInt16, reaper: Reaper) async throws {
         let output = "\(stack.folder)/dashboard.out"
         log = "\(stack.folder)/dashboard.log"
         var command = ProcessCommand(
@@ -31,7 +31,7 @@ struct DevDashboard: Sendable {
             environment: stack.environment(databaseURL: stack.databaseURL))
         command.output = .file(output)
         command.errors = .file(log)
-        process = try minder.start(command)
+        process = try reaper.start(command)
         ready = try await Self.ready(process, output: output, log: log)
     }
 

@@ -26,7 +26,7 @@ struct DevSample: Sendable {
     let stack: Stack
     /// The executable `pushq-admin`.
     let admin: String
-    let minder: Minder
+    let reaper: Reaper
 
     /// Creates the sample data with the commands, as users do. Returns when the first campaign has ended.
     func make() async throws {
@@ -51,7 +51,7 @@ struct DevSample: Sendable {
 
     private func run(_ executable: String, _ arguments: [String]) async throws {
         let environment = stack.environment(databaseURL: stack.databaseURL)
-        try await ProcessCommand(executable, arguments, environment: environment).run(mindedBy: minder)
+        try await ProcessCommand(executable, arguments, environment: environment).run(registeredWith: reaper)
     }
 
     private func write(_ text: String, to name: String) throws -> String {

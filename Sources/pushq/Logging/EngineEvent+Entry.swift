@@ -23,7 +23,7 @@ extension EngineEvent {
             .webhookFailing,
             .scheduleMissed, .endHindered:
             .warning
-        case .started, .storeBack, .sessionsBack, .storeTakes, .endsTaken, .webhookBack, .queueIsPaused,
+        case .started, .storeBack, .sessionsBack, .storeAccepts, .endsAccepted, .webhookBack, .queueIsPaused,
             .queueResumed,
             .gatewayReachable,
             .outageOver,
@@ -73,9 +73,9 @@ extension EngineEvent {
         case .sessionMissing(let reason): ("session_missing", [("reason", .string(reason))])
         case .sessionsBack: ("sessions_back", [])
         case .storeRefused(let reason): ("store_refused", [("reason", .string(reason))])
-        case .storeTakes(let statement): ("store_takes", [("statement", .string(statement))])
+        case .storeAccepts(let statement): ("store_accepts", [("statement", .string(statement))])
         case .endsRefused(let reason): ("ends_refused", [("reason", .string(reason))])
-        case .endsTaken: ("ends_taken", [])
+        case .endsAccepted: ("ends_accepted", [])
         case .oldPrimary(let timeline, let newest):
             ("old_primary", [("timeline", .integer(timeline)), ("newest", .integer(newest))])
         case .databaseRestored(let queues, let backTo):
@@ -170,10 +170,10 @@ extension EngineEvent {
             .feedbackUnreachable(_, let reason), .webhookFailing(_, let reason), .scheduleFailed(_, _, _, let reason):
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
-        // Of several statements that were refused, each is said to be taken again.
-        case .storeTakes(let statement): statement
+        // Of several statements that were refused, each is said to be accepted again.
+        case .storeAccepts(let statement): statement
         case .storeUnavailable(let database, let reason): "\(database): \(reason)"
-        case .storeBack, .sessionsBack, .endsTaken, .queueIsPaused, .queueResumed,
+        case .storeBack, .sessionsBack, .endsAccepted, .queueIsPaused, .queueResumed,
             .queueWithoutCredential,
             .gatewayReachable,
             .outageOver,
@@ -196,10 +196,10 @@ extension EngineEvent {
         case .storeBack: ["store_lost", "store_silent"]
         case .sessionMissing: ["sessions_back"]
         case .sessionsBack: ["session_missing"]
-        case .storeRefused: ["store_takes"]
-        case .storeTakes: ["store_refused"]
-        case .endsRefused: ["ends_taken"]
-        case .endsTaken: ["ends_refused"]
+        case .storeRefused: ["store_accepts"]
+        case .storeAccepts: ["store_refused"]
+        case .endsRefused: ["ends_accepted"]
+        case .endsAccepted: ["ends_refused"]
         case .gatewayUnreachable, .gatewayStillUnreachable: ["gateway_reachable"]
         case .gatewayReachable: ["gateway_unreachable"]
         case .outageBegun: ["outage_over"]

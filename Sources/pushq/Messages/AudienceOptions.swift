@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import Terminal
 
 /// The devices that a campaign is for, if they are not given as tokens.
@@ -12,7 +13,7 @@ struct AudienceOptions: ParameterGroup {
     var condition: String? {
         guard let audience, audience != "all" else { return filter }
         guard audience.wholeMatch(of: /[A-Za-z_][A-Za-z0-9_]*/) == nil else { return "audience \(audience)" }
-        return "audience '" + audience.replacing("'", with: "''") + "'"
+        return "audience '" + audience.replacing(scalar: "'", with: "''") + "'"
     }
 
     /// Checks that exactly one audience is given.

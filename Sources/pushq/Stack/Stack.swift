@@ -9,26 +9,26 @@ import Terminal
 /// The processes of an installation on this machine, for the demo and for development, and the folder to which they
 /// write.
 struct Stack: Sendable {
-    private let minder: Minder
+    private let reaper: Reaper
     let folder: String
     let masterKeys: MasterKeys
     let postgres: PrivatePostgres
 
     /// Starts PostgreSQL, the first process, with an empty database.
-    static func start(minder: Minder) async throws -> Stack {
-        let postgres = try await PrivatePostgres.start(minder: minder)
+    static func start(reaper: Reaper) async throws -> Stack {
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         try await postgres.createDatabase(database)
-        return try Stack(minder: minder, postgres: postgres)
+        return try Stack(reaper: reaper, postgres: postgres)
     }
 
-    private init(minder: Minder, postgres: PrivatePostgres) throws {
+    private init(reaper: Reaper, postgres: PrivatePostgres) throws {
         self.postgres = postgres
-        self.minder = minder
+        self.reaper = reaper
         folder =
             FileManager.default.temporaryDirectory.appending(path: "pushq-\(UUID().uuidString.prefix(8))").path
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
-        minder.mind(folder: folder)
+        reaper.register(folder: folder)
         masterKeys = try MasterKeys.random()
     }
 
@@ -149,7 +149,7 @@ struct Stack: Sendable {
             try Self.ownExecutable(), arguments, environment: environment ?? self.environment(databaseURL: workerURL))
         command.output = output
         command.errors = errors
-        return try minder.start(command)
+        return try reaper.start(command)
     }
 
     /// The environment of the installation's processes.

@@ -22,4 +22,14 @@ struct SendWatch: Sendable {
                 isFinished: progress?.isFinished ?? true)
         }
     }
+
+    /// Reports a send or broadcast that an earlier call with this key has made, and of which nothing is known any more.
+    /// - Parameter send: what it is called, and its root.
+    static func report(unkept send: (name: String, root: Int64), waits: Bool, on console: Console) throws {
+        let words =
+            "\(send.name) \(send.root) was made before under this key; its recipients and outcomes are no longer kept"
+        console.show([(send.name, .text("\(send.root)"))])
+        guard !waits else { throw Failure(words) }
+        console.remark(words)
+    }
 }

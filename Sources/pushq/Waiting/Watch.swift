@@ -63,14 +63,15 @@ struct Watch: Sendable {
                 progress = try await look(open)
                 isStill = progress.ended == ended && !progress.isFinished && now - moved >= Self.patience
                 if isStill { found = try await open.standstill(ofRoot: root, inQueue: queue) }
-            } catch let error as PostgresError where error.isPassing {
+            } catch let error as PostgresError where error.isTransient {
                 bar?.finish()
                 outage.note(error)
                 let isOver = limit.map { now - started >= $0 } ?? false
-                if isOver || interruption.isThere {
-                    console.remark(
-                        (isOver ? "not finished after \(limit?.shown ?? "")" : "stopped waiting")
-                            + ": the database is away; \(subject) continues when it is back. Look again with: \(lookAgain)"
+                if isOver || interruption.isRequested {
+                    stop(
+                        bar,
+                        because: (isOver ? "not finished after \(limit?.shown ?? "")" : "stopped waiting")
+                            + ": the database \(error.isThrottled ? "refuses the call" : "is away"); \(subject) continues"
                     )
                     throw Unsuccessful(.unfinished)
                 }
@@ -95,16 +96,12 @@ struct Watch: Sendable {
                 ? "no recipient is known yet"
                 : "\(NumberText.grouped(all - progress.ended)) of \(NumberText.grouped(all)) "
                     + "recipients have no outcome yet"
-            if interruption.isThere {
-                bar?.finish()
-                console.remark("stopped waiting; \(subject) continues. Look again with: \(lookAgain)")
+            if interruption.isRequested {
+                stop(bar, because: "stopped waiting; \(subject) continues")
                 return (progress.value, .interrupted)
             }
             if let limit, now - started >= limit {
-                bar?.finish()
-                console.remark(
-                    "not finished after \(limit.shown): \(waits)"
-                        + (reason.map { "; \($0)" } ?? "") + ". Look again with: \(lookAgain)")
+                stop(bar, because: "not finished after \(limit.shown): \(waits)" + (reason.map { "; \($0)" } ?? ""))
                 return (progress.value, .timedOut)
             }
             bar?.total = progress.expected
@@ -112,6 +109,12 @@ struct Watch: Sendable {
             try await Task.sleep(for: pause)
             pause = min(pause * 1.5, slowest)
         }
+    }
+
+    /// Says why the waiting ends, and how to look again.
+    private func stop(_ bar: ProgressBar?, because reason: String) {
+        bar?.finish()
+        console.remark("\(reason). Look again with: \(lookAgain)")
     }
 }
 

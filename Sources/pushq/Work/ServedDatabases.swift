@@ -65,14 +65,18 @@ actor ServedDatabases {
         let share = connections(places.count * enginesForEach)
         // New engines begin before others end, so that no database waits for a drain.
         let leaving = engines.filter { !places.contains($0.key) }
-        for engine in engines.values.joined() { await engine.limitConnections(to: share) }
+        let staying = engines.filter { leaving[$0.key] == nil }.values.joined()
         for place in leaving.keys { engines[place] = nil }
         for place in places where engines[place] == nil {
             let new = (0..<enginesForEach).map { _ in engine(place, share) }
             engines[place] = new
             for engine in new { group.add(engine) }
         }
-        for engine in leaving.values.joined() { await group.remove(engine) }
+        // An engine whose event loop hangs keeps no other from this change.
+        await withDiscardingTaskGroup { tasks in
+            for engine in staying { tasks.addTask { await engine.limitConnections(to: share) } }
+            for engine in leaving.values.joined() { tasks.addTask { await self.group.remove(engine) } }
+        }
         return change
     }
 }

@@ -16,7 +16,7 @@ private final class Ledger {
 @Suite struct `The ledger of arrivals` {
     private let id = RequestID(high: 1, low: 2)
 
-    @Test func `a retry after a passing refusal is no repeat`() {
+    @Test func `a retry after a transient refusal is no repeat`() {
         let ledger = Ledger()
         #expect(!ledger.arrive(id))
         ledger.answer(id, isFinal: false)

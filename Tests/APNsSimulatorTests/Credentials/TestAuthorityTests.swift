@@ -41,6 +41,21 @@ import Testing
         folder.remove()
     }
 
+    @Test func `has a server's certificate for the names that clients use, and another one for a name more`() throws {
+        let folder = TemporaryFolder()
+        func server(_ names: String...) throws -> Certificate {
+            _ = try TestAuthority(folder: folder.path, serverNames: names)
+            return try TLSIdentity(pem: Array(Data(contentsOf: URL(filePath: folder.path + "/server.pem")))).certificate
+        }
+        let local = try server()
+        for name in ["localhost", "127.0.0.1", "::1"] { #expect(local.isIssued(to: name), "\(name)") }
+        #expect(!local.isIssued(to: "apns.test") && !local.isIssued(to: "192.0.2.1"))
+        let wider = try server("apns.test", "192.0.2.1")
+        for name in ["localhost", "apns.test", "192.0.2.1"] { #expect(wider.isIssued(to: name), "\(name)") }
+        #expect(try server("apns.test").sha256Fingerprint == wider.sha256Fingerprint)
+        folder.remove()
+    }
+
     @Test func `replaces what an earlier authority has issued`() throws {
         let folder = TemporaryFolder()
         let client = try TestAuthority(folder: folder.path).clientCertificate(topic: "com.example.App")

@@ -50,6 +50,9 @@ import Testing
             what: "a background push with priority 10", refusal: .badPriority,
             fields: [("apns-push-type", "background"), ("apns-priority", "10")]),
         Case(
+            what: "a background push without priority", refusal: .badPriority,
+            fields: [("apns-push-type", "background"), ("apns-priority", nil)]),
+        Case(
             what: "a background push with priority 5", refusal: nil,
             fields: [("apns-push-type", "background"), ("apns-priority", "5")]),
         Case(what: "expiration 0", refusal: nil, fields: [("apns-expiration", "0")]),
@@ -91,7 +94,7 @@ import Testing
         }
         #expect(snapshot.arrived == Self.cases.count)
         #expect(snapshot.accepted == Self.cases.count { $0.refusal == nil })
-        #expect(snapshot.refused["BadPriority"] == 3)
+        #expect(snapshot.refused["BadPriority"] == 4)
         #expect(snapshot.answered == Self.cases.count)
     }
 

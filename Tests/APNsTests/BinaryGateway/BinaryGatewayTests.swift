@@ -70,6 +70,18 @@ import Transport
         #expect(scene.ticketsByConnection == [Array(0..<13), Array(6..<13)])
     }
 
+    @Test func `that announces a shutdown before any push was taken leaves none in doubt`() async throws {
+        let stage = BinaryStage { arrival in
+            arrival.connection == 0 && arrival.ticket == 4 ? .error(status: 10, identifier: 0) : .silence
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 5)
+            await scene.sender.untilAnswered(5)
+        }
+        #expect(scene.tally == ["503 Shutdown": 1, "accepted": 4])
+        #expect(scene.results[0] == "503 Shutdown")
+    }
+
     @Test func `finds its push when identifiers have started again at 0, and in its own connection`() async throws {
         let stage = BinaryStage(firstIdentifier: .max - 2) { arrival in
             // The identifiers are 2^32 - 3, 2^32 - 2, 2^32 - 1, 0, 1, …
@@ -106,18 +118,18 @@ import Transport
             arrival.ticket == 37 ? .error(status: 8, identifier: 77_000) : .silence
         }
         let scene = try await stage.run { scene in
-            // The engine's limit (`EngineSettings.maximumLosses`).
-            scene.sender.maximumLosses = 5
+            scene.sender.maximumLosses = LossIsolation.maximumLosses
             scene.sender.send(count: 60)
             await scene.sender.untilAnswered(60)
             let words = scene.sender.lostConnections.map(\.reason)
             scene.note("named", words.count { $0.contains("an error for identifier 77000, which was never sent") })
-            scene.note("counted", words.last?.contains("5 such errors so far") == true ? 1 : 0)
+            scene.note(
+                "counted", words.last?.contains("\(LossIsolation.maximumLosses) such errors so far") == true ? 1 : 0)
             scene.note("alone", scene.sender.lostConnections.last?.uncertain ?? 0)
         }
         #expect(scene.tally == ["accepted": 59, "unanswered": 1])
         #expect(scene.results[37] == "unanswered")
-        #expect(scene.notes == ["named": 5, "counted": 1, "alone": 1])
+        #expect(scene.notes == ["named": LossIsolation.maximumLosses, "counted": 1, "alone": 1])
     }
 
     @Test func `with an identifier that was never sent is a failure, and the next attempt has to wait`() async throws {
@@ -127,8 +139,8 @@ import Transport
         _ = try await stage.run { scene in
             scene.sender.send(count: 1)
             await scene.sender.untilAnswered(1)
-            await scene.sender.until { !scene.sender.outages.isEmpty }
-            #expect(scene.sender.outages[0].error.contains("status 8, BadDeviceToken"))
+            await scene.sender.until { !scene.sender.downtimes.isEmpty }
+            #expect(scene.sender.downtimes[0].error.contains("status 8, BadDeviceToken"))
         }
     }
 
@@ -229,7 +241,7 @@ import Transport
         let scene = try await stage.run { scene in
             scene.sender.send(count: count)
             await scene.sender.untilAnswered(count)
-            #expect(scene.sender.outages.isEmpty)
+            #expect(scene.sender.downtimes.isEmpty)
         }
         #expect(scene.tally == ["accepted": count - failing, "500 InternalServerError": failing])
     }

@@ -48,7 +48,7 @@ import Testing
         #expect(last?.leftAt == nil)
     }
 
-    @Test func `has a limit as long as one is in it that bears little company`() {
+    @Test func `has a limit as long as one is in it that may have few others beside it`() {
         var window = SentWindow()
         for (ticket, limit) in [(0, Int.max), (1, 50), (2, 5), (3, 5), (4, .max)] {
             window.add(ticket: UInt64(ticket), end: UInt64(ticket), limit: limit)

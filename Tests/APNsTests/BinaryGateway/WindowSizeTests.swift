@@ -5,10 +5,10 @@ import Testing
 @Suite struct `The size of a window` {
     @Test func `is the largest until an error comes, and a few times what is taken between errors from then on`() {
         let size = WindowSize(maximum: 5000)
-        size.noteTaken(100_000)
+        size.noteAccepted(100_000)
         #expect(size.current == 5000)
         for _ in 0..<40 {
-            size.noteTaken(50)
+            size.noteAccepted(50)
             size.noteError()
         }
         // The average is an integer, and comes within four of the exact value.
@@ -19,7 +19,7 @@ import Testing
         let size = WindowSize(maximum: 5000)
         for _ in 0..<10 { size.noteError() }
         #expect(size.current == WindowSize.minimum)
-        size.noteTaken(1_000_000)
+        size.noteAccepted(1_000_000)
         #expect(size.current == 5000)
         let small = WindowSize(maximum: 10)
         small.noteError()
@@ -32,7 +32,7 @@ import Testing
         var windows: [Int] = []
         while size.current < 5000, windows.count < 20 {
             windows.append(size.current)
-            size.noteTaken(size.current)
+            size.noteAccepted(size.current)
         }
         #expect(windows == [20, 80, 400, 2000])
     }

@@ -79,7 +79,7 @@ import Transport
         try await run(gateways: 2, limit: 1) { _, server, senders, budget in
             server.close()
             senders[0].send(count: 1)
-            await senders[0].until { !senders[0].outages.isEmpty }
+            await senders[0].until { !senders[0].downtimes.isEmpty }
             senders[0].gateway.close()
             #expect(budget.count == 0)
         }
@@ -267,8 +267,8 @@ import Transport
                 settings: .brisk, loop: loop)
             let sender = Sender(gateway)
             sender.send(count: 1)
-            await sender.until { sender.outages.count >= 2 }
-            #expect(sender.outages.allSatisfy { $0.error.contains("it is gone") })
+            await sender.until { sender.downtimes.count >= 2 }
+            #expect(sender.downtimes.allSatisfy { $0.error.contains("it is gone") })
             gateway.close()
         }
     }

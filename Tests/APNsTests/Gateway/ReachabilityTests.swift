@@ -8,12 +8,12 @@ import Testing
     private var generator = SystemRandomNumberGenerator()
     private let start = ContinuousClock.now
 
-    /// The delays of an outage in which every attempt fails at once.
+    /// The delays of a downtime in which every attempt fails at once.
     private mutating func waits(_ count: Int) -> [Duration] {
         (0..<count).map { _ in
-            let now = reachability.outage?.nextAttempt ?? start
+            let now = reachability.downtime?.nextAttempt ?? start
             reachability.failed("refused", now: now, using: &generator)
-            return now.duration(to: reachability.outage!.nextAttempt)
+            return now.duration(to: reachability.downtime!.nextAttempt)
         }
     }
 
@@ -29,7 +29,7 @@ import Testing
         #expect(spread.contains { $0 < .milliseconds(250) } && spread.contains { $0 > .milliseconds(750) })
     }
 
-    @Test mutating func `is tried at most once a minute in a long outage`() {
+    @Test mutating func `is tried at most once a minute in a long downtime`() {
         let waits = waits(100)
         var lasted = Duration.zero
         for wait in waits {
@@ -39,7 +39,7 @@ import Testing
         #expect(lasted > .seconds(90 * 60))
     }
 
-    @Test mutating func `is not away for longer after an outage than that has lasted`() {
+    @Test mutating func `is not away for longer after a downtime than that has lasted`() {
         for _ in 0..<200 {
             reachability.proved()
             var lasted = Duration.zero
@@ -56,12 +56,12 @@ import Testing
         }
     }
 
-    @Test mutating func `has an outage with a beginning, the last error and the next attempt`() {
+    @Test mutating func `has a downtime with a beginning, the last error and the next attempt`() {
         _ = waits(3)
-        #expect(reachability.outage?.since == start)
-        #expect(reachability.outage?.error == "refused")
+        #expect(reachability.downtime?.since == start)
+        #expect(reachability.downtime?.error == "refused")
         reachability.reached()
-        #expect(reachability.outage == nil)
+        #expect(reachability.downtime == nil)
     }
 
     @Test mutating func `goes on counting while connections open and do not last`() {
@@ -71,9 +71,9 @@ import Testing
         }
         let later = start + .seconds(300)
         reachability.failed("cut", now: later, using: &generator)
-        #expect(later.duration(to: reachability.outage!.nextAttempt) >= .seconds(60))
+        #expect(later.duration(to: reachability.downtime!.nextAttempt) >= .seconds(60))
         reachability.proved()
         reachability.failed("cut", now: start, using: &generator)
-        #expect(start.duration(to: reachability.outage!.nextAttempt) <= .seconds(1))
+        #expect(start.duration(to: reachability.downtime!.nextAttempt) <= .seconds(1))
     }
 }

@@ -122,11 +122,11 @@ import Transport
 
     @Test func `without a body, by their status`() async throws {
         #expect(try await results { $0.answer(410) } == [0: "410 Unregistered"])
-        #expect(try await results { $0.answer(503) } == [0: "503 OtherPassing"])
+        #expect(try await results { $0.answer(503) } == [0: "503 OtherTransient"])
     }
 
     @Test func `with an empty reason as without one: they blame no push`() async throws {
-        #expect(try await results { $0.answer(400, body: #"{"reason":""}"#) } == [0: "400 OtherPassing"])
+        #expect(try await results { $0.answer(400, body: #"{"reason":""}"#) } == [0: "400 OtherTransient"])
     }
 
     @Test func `of 200 with a body that nobody asked for`() async throws {
@@ -157,7 +157,7 @@ import Transport
             request.connection.answerHead(request.streamID, status)
             request.connection.updateWindowByNothing(of: request.streamID)
         }
-        let expected = status == 200 ? "accepted" : "410 OtherPassing"
+        let expected = status == 200 ? "accepted" : "410 OtherTransient"
         #expect(results == Dictionary(uniqueKeysWithValues: (0..<20).map { ($0, expected) }))
     }
 
@@ -180,7 +180,7 @@ import Transport
     @Test(arguments: Cut.allCases)
     func `whose body is cut off, which blame neither device nor credential`(cut: Cut) async throws {
         for (status, expected) in [
-            (410, "410 OtherPassing"), (403, "403 OtherPassing"), (413, "413 PayloadTooLarge"),
+            (410, "410 OtherTransient"), (403, "403 OtherTransient"), (413, "413 PayloadTooLarge"),
         ] {
             for body in ["", "<html>", #"{"reason":"Unregistered","timestamp":145811"#] {
                 let results = try await results { request in

@@ -29,13 +29,13 @@ import Transport
         return settings
     }
 
-    /// The gateway once counted the end of the unused one as an outage, and did not try to end it, because nobody
+    /// The gateway once counted the end of the unused one as a downtime, and did not try to end it, because nobody
     /// wanted a connection. No push was sent before the worker was started again.
     @Test(arguments: End.allCases, Order.allCases)
-    func `is no outage, and the next push is sent, though the last connection was never used`(end: End, order: Order)
+    func `is no downtime, and the next push is sent, though the last connection was never used`(end: End, order: Order)
         async throws
     {
-        let (tally, outages) = try await Stage(maximumStreams: 1, settings: Self.settings, respond: { _ in }).run {
+        let (tally, downtimes) = try await Stage(maximumStreams: 1, settings: Self.settings, respond: { _ in }).run {
             actor, scene in
             scene.sender.send(count: 1)
             while scene.server.requests.isEmpty { await actor.loop.pause(.milliseconds(1)) }
@@ -55,10 +55,10 @@ import Transport
             while scene.server.requests.count < 2 { await actor.loop.pause(.milliseconds(1)) }
             scene.server.requests[1].answer()
             await scene.sender.untilAnswered(2)
-            return (scene.sender.tally, scene.sender.outages.count)
+            return (scene.sender.tally, scene.sender.downtimes.count)
         }
         #expect(tally == ["accepted": 2])
-        #expect(outages == 0)
+        #expect(downtimes == 0)
     }
 
     /// As with a proxy that ends idle connections after some seconds: a connection that replaced one was replaced again
@@ -68,7 +68,7 @@ import Transport
         settings.stableTime = .seconds(60)
         settings.maximumConnections = 1
         let quiet = settings.quietTime
-        let (state, count, outages) = try await Stage(settings: settings).run { actor, scene in
+        let (state, count, downtimes) = try await Stage(settings: settings).run { actor, scene in
             scene.sender.send(count: 1)
             await scene.sender.untilAnswered(1)
             for number in 0..<2 {
@@ -86,11 +86,11 @@ import Transport
             let state = scene.gateway.state
             scene.sender.send(count: 1, from: 1)
             await scene.sender.untilAnswered(2)
-            return (state, scene.server.connections.count, scene.sender.outages.count)
+            return (state, scene.server.connections.count, scene.sender.downtimes.count)
         }
         #expect(state == .idle)
         #expect(count == 3, "one for each push, and one that replaced the first")
-        #expect(outages == 0)
+        #expect(downtimes == 0)
     }
 
     /// Each end once made the next connection wait longer, and the push with it.
@@ -102,7 +102,7 @@ import Transport
         settings.maximumConnections = 1
         let quiet = settings.quietTime
         let started = ContinuousClock.now
-        let (tally, outages) = try await Stage(settings: settings).run { actor, scene in
+        let (tally, downtimes) = try await Stage(settings: settings).run { actor, scene in
             for number in 0..<5 {
                 scene.sender.send(count: 1, from: UInt64(number))
                 await scene.sender.untilAnswered(number + 1)
@@ -113,21 +113,21 @@ import Transport
                     await actor.loop.pause(.milliseconds(1))
                 }
             }
-            return (scene.sender.tally, scene.sender.outages.count)
+            return (scene.sender.tally, scene.sender.downtimes.count)
         }
         #expect(tally == ["accepted": 5])
-        #expect(outages == 0)
+        #expect(downtimes == 0)
         #expect(started.duration(to: .now) < settings.growthInterval)
     }
 
     /// The push and the end of the connection meet on their way.
-    @Test func `at the moment of the next push is no outage, however often it happens`() async throws {
+    @Test func `at the moment of the next push is no downtime, however often it happens`() async throws {
         var settings = Self.settings
         settings.stableTime = .seconds(60)
         settings.backoff = Backoff(base: .seconds(5), cap: .seconds(60))
         settings.maximumConnections = 1
         let quiet = settings.quietTime
-        let (tally, outages, connections) = try await Stage(
+        let (tally, downtimes, connections) = try await Stage(
             settings: settings,
             respond: { request in
                 // A connection that has served a push is closed when the next one comes.
@@ -139,10 +139,29 @@ import Transport
                 await scene.sender.untilAnswered(number + 1)
                 await actor.loop.pause(quiet * 2)
             }
-            return (scene.sender.tally, scene.sender.outages.count, scene.server.connections.count)
+            return (scene.sender.tally, scene.sender.downtimes.count, scene.server.connections.count)
         }
         #expect(tally == ["accepted": 3, "unanswered": 2])
-        #expect(outages == 0)
+        #expect(downtimes == 0)
         #expect(connections == 3, "each takes the next push at once")
+    }
+
+    /// A balancer without servers behind it takes requests, and gives up later.
+    @Test func `is not that of one whose requests are never answered, though nothing is sent meanwhile`() async throws {
+        var settings = Self.settings
+        settings.stableTime = .seconds(60)
+        settings.maximumConnections = 1
+        let quiet = settings.quietTime
+        let downtimes = try await Stage(
+            settings: settings, respond: { if $0.connection.number > 0 { $0.answer() } }
+        ).run { actor, scene in
+            scene.sender.send(count: 1)
+            while scene.server.requests.isEmpty { await actor.loop.pause(.milliseconds(1)) }
+            await actor.loop.pause(quiet * 2)
+            scene.server.connections[0].goAway(last: 0)
+            await scene.sender.untilAnswered(1)
+            return scene.sender.downtimes.count
+        }
+        #expect(downtimes == 1)
     }
 }

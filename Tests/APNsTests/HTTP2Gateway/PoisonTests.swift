@@ -31,8 +31,7 @@ import Transport
     func `without a word costs no other push its answer`(poison: Int, maximumStreams: Int) async throws {
         let stage = Self.stage(poison: poison, maximumStreams: maximumStreams) { $0.connection.cut() }
         let (tally, result, losses) = try await stage.run { _, scene in
-            // The engine's limit (`EngineSettings.maximumLosses`).
-            scene.sender.maximumLosses = 5
+            scene.sender.maximumLosses = LossIsolation.maximumLosses
             scene.sender.send(count: 400)
             await scene.sender.untilAnswered(400)
             return (scene.sender.tally, scene.sender.results[UInt64(poison)], scene.sender.lostConnections)
@@ -48,7 +47,7 @@ import Transport
         let stage = Self.stage(poison: 3) { $0.connection.cut() }
         let (tally, time) = try await stage.run { actor, scene in
             let begun = actor.loop.now
-            scene.sender.maximumLosses = 5
+            scene.sender.maximumLosses = LossIsolation.maximumLosses
             for ticket in 0..<21 { scene.sender.send(count: 1, from: UInt64(ticket)) }
             await scene.sender.untilAnswered(21)
             return (scene.sender.tally, begun.duration(to: actor.loop.now))
@@ -93,7 +92,7 @@ import Transport
         var settings = GatewaySettings.brisk
         settings.stableTime = .seconds(10)
         settings.maximumConnections = 1
-        let (tally, outages, connections) = try await Stage(
+        let (tally, downtimes, connections) = try await Stage(
             maximumStreams: 10, settings: settings,
             respond: { request in
                 let count = served.withLock {
@@ -104,13 +103,13 @@ import Transport
                 if count < 150 { request.answer() } else if count == 150 { request.connection.cut() }
             }
         ).run { _, scene in
-            scene.sender.maximumLosses = 5
+            scene.sender.maximumLosses = LossIsolation.maximumLosses
             scene.sender.send(count: 1000)
             await scene.sender.untilAnswered(1000)
-            return (scene.sender.tally, scene.sender.outages.count, scene.server.connections.count)
+            return (scene.sender.tally, scene.sender.downtimes.count, scene.server.connections.count)
         }
         #expect(tally == ["accepted": 1000])
-        #expect(outages == 0)
+        #expect(downtimes == 0)
         #expect(connections >= 7)
     }
 
@@ -127,13 +126,13 @@ import Transport
             default: request.answer()
             }
         }
-        let (tally, outages) = try await stage.run { _, scene in
-            scene.sender.maximumLosses = 5
+        let (tally, downtimes) = try await stage.run { _, scene in
+            scene.sender.maximumLosses = LossIsolation.maximumLosses
             scene.sender.send(count: 10)
             await scene.sender.untilAnswered(10)
-            return (scene.sender.tally, scene.sender.outages.count)
+            return (scene.sender.tally, scene.sender.downtimes.count)
         }
         #expect(tally == ["accepted": 10])
-        #expect(outages == 1, "that of the first connection, which has served none")
+        #expect(downtimes == 1, "that of the first connection, which has served none")
     }
 }

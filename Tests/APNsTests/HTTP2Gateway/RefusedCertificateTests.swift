@@ -35,7 +35,7 @@ import Transport
     {
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
-        let (states, connections, outages) = try await loop.run { actor in
+        let (states, connections, downtimes) = try await loop.run { actor in
             let authority = try MockAPNs.authority.get()
             let server = try MockAPNs(
                 on: loop, clientCertificates: .required(issuedBy: authority.certificate), respond: { $0.answer() })
@@ -60,11 +60,11 @@ import Transport
             await sender.until { sender.refusedCredentials.count > resting.1 }
             // The gateway tries at once; the handshakes may take longer on a busy machine.
             #expect(begun.duration(to: loop.now) < .seconds(20))
-            return (resting.0, resting.1, sender.outages.count)
+            return (resting.0, resting.1, sender.downtimes.count)
         }
         #expect(states == .idle)
         #expect(connections == 1)
-        #expect(outages == 0)
+        #expect(downtimes == 0)
     }
 }
 
@@ -83,8 +83,8 @@ import Transport
             let sender = Sender(gateway)
             defer { gateway.close() }
             gateway.requestCapacity()
-            await sender.until { !sender.outages.isEmpty }
-            return (sender.outages[0].error, sender.refusedCredentials.count)
+            await sender.until { !sender.downtimes.isEmpty }
+            return (sender.downtimes[0].error, sender.refusedCredentials.count)
         }
         #expect(error.contains("internal error"))
         #expect(!error.contains("certificate"))
@@ -99,7 +99,7 @@ import Transport
         defer { failing.close() }
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
-        let outages = try await loop.run { _ in
+        let downtimes = try await loop.run { _ in
             let identity = try MockAPNs.authority.get().issueClient(.init(userID: "com.example.App"))
             let gateway = try HTTP2Gateway(
                 endpoint: Endpoint(host: "127.0.0.1", port: failing.port), credential: .certificate(identity),
@@ -109,8 +109,8 @@ import Transport
             defer { gateway.close() }
             gateway.requestCapacity()
             await sender.until { !sender.refusedCredentials.isEmpty }
-            return sender.outages.count
+            return sender.downtimes.count
         }
-        #expect(outages == 2)
+        #expect(downtimes == 2)
     }
 }

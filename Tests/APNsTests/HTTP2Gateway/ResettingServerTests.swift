@@ -51,7 +51,7 @@ import Transport
                 }
             }
         ).run { _, scene in
-            scene.sender.maximumLosses = 5
+            scene.sender.maximumLosses = LossIsolation.maximumLosses
             var sent = 2000
             scene.sender.send(count: sent)
             await scene.sender.untilAnswered(sent)
@@ -75,7 +75,7 @@ import Transport
                 request.answer()
             }
         }).run { _, scene in
-            scene.sender.maximumLosses = 5
+            scene.sender.maximumLosses = LossIsolation.maximumLosses
             scene.sender.send(count: 1)
             await scene.sender.untilAnswered(1)
             let connection = scene.gateway.pool.open[0]

@@ -23,9 +23,9 @@ import Transport
                 if scene.gateway.state == .open { states.insert("open") }
             }
             var connections = 0
-            while scene.sender.outages.isEmpty {
+            while scene.sender.downtimes.isEmpty {
                 note()
-                // Counted before the outage, because after it another one may follow at once.
+                // Counted before the downtime, because after it another one may follow at once.
                 connections = scene.server.connections.count
                 await actor.loop.pause(.milliseconds(5))
             }
@@ -44,17 +44,18 @@ import Transport
     }
 
     @Test func `is in reach as soon as it allows one`() async throws {
-        let (before, after, outages) = try await Stage(maximumStreams: 0, settings: Self.settings).run { actor, scene in
+        let (before, after, downtimes) = try await Stage(maximumStreams: 0, settings: Self.settings).run {
+            actor, scene in
             scene.sender.send(count: 3)
             while scene.server.connections.count < 2 { await actor.loop.pause(.milliseconds(5)) }
             let before = scene.gateway.state
             for connection in scene.server.connections { connection.allow(1) }
             await scene.sender.untilAnswered(3)
-            return (before, scene.sender.stateWhenAnswered, scene.sender.outages.count)
+            return (before, scene.sender.stateWhenAnswered, scene.sender.downtimes.count)
         }
         #expect(before == .connecting)
         #expect(after == .open)
-        #expect(outages == 0)
+        #expect(downtimes == 0)
     }
 
     /// Whoever is told gives its pushes to another worker meanwhile.
@@ -67,7 +68,8 @@ import Transport
         // Far longer than the test lasts.
         settings.responseTime = .seconds(600)
         settings.pingAfterSilence = .seconds(4)
-        let (outage, result) = try await Stage(maximumStreams: isNew ? 0 : 10, settings: settings).run { actor, scene in
+        let (downtime, result) = try await Stage(maximumStreams: isNew ? 0 : 10, settings: settings).run {
+            actor, scene in
             if !isNew {
                 scene.sender.send(count: 3)
                 await scene.sender.untilAnswered(3)
@@ -77,13 +79,13 @@ import Transport
                 scene.server.maximumStreams = 0
             }
             scene.sender.send(count: 3, from: 3)
-            while scene.sender.outages.isEmpty { await actor.loop.pause(.milliseconds(5)) }
-            let outage = scene.sender.outages[0].error
+            while scene.sender.downtimes.isEmpty { await actor.loop.pause(.milliseconds(5)) }
+            let downtime = scene.sender.downtimes[0].error
             for connection in scene.server.connections { connection.allow(10) }
             await scene.sender.untilAnswered(isNew ? 3 : 6)
-            return (outage, scene.sender.stateWhenAnswered)
+            return (downtime, scene.sender.stateWhenAnswered)
         }
-        #expect(outage.hasSuffix("takes pushes after 0.2 seconds"))
+        #expect(downtime.hasSuffix("takes pushes after 0.2 seconds"))
         #expect(result == .open)
     }
 
@@ -93,7 +95,7 @@ import Transport
         settings.maximumConnections = 1
         let (standstill, interval) = (settings.readyTime + settings.checkInterval, settings.checkInterval)
         let held = Held()
-        let outages = try await Stage(
+        let downtimes = try await Stage(
             maximumStreams: 2, settings: settings, respond: { held.requests.append($0) }
         ).run { actor, scene in
             scene.sender.send(count: 2)
@@ -105,8 +107,8 @@ import Transport
             for request in held.requests { request.answer() }
             await scene.sender.untilAnswered(2)
             #expect(scene.gateway.state == .open)
-            return scene.sender.outages.count
+            return scene.sender.downtimes.count
         }
-        #expect(outages == 0)
+        #expect(downtimes == 0)
     }
 }

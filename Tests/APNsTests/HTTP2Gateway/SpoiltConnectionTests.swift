@@ -22,7 +22,7 @@ import Transport
     }
 
     @Test func `is followed by others ever more slowly if the server serves one push on each`() async throws {
-        let (time, outages) = try await Stage(
+        let (time, downtimes) = try await Stage(
             settings: Self.settings, respond: { $0.streamID == 1 ? $0.answer() : Self.shutDown($0) }
         ).run { actor, scene in
             let begun = actor.loop.now
@@ -32,22 +32,22 @@ import Transport
                 count += 1
                 await scene.sender.untilAnswered(count)
             }
-            return (begun.duration(to: actor.loop.now), scene.sender.outages.count)
+            return (begun.duration(to: actor.loop.now), scene.sender.downtimes.count)
         }
         // 40, 80, 160, 320 and 640 ms.
         #expect(time >= .milliseconds(1240), "\(time)")
-        #expect(outages == 0)
+        #expect(downtimes == 0)
     }
 
     @Test func `is a failed attempt if the server serves nothing`() async throws {
-        let outage = try await Stage(settings: Self.settings, respond: Self.shutDown).run { _, scene in
+        let downtime = try await Stage(settings: Self.settings, respond: Self.shutDown).run { _, scene in
             scene.sender.send(count: 1)
-            await scene.sender.until { scene.sender.outages.count == 1 }
+            await scene.sender.until { scene.sender.downtimes.count == 1 }
             scene.sender.send(count: 1, from: 1)
-            await scene.sender.until { scene.sender.outages.count == 2 }
-            return scene.sender.outages[1]
+            await scene.sender.until { scene.sender.downtimes.count == 2 }
+            return scene.sender.downtimes[1]
         }
-        #expect(outage.error.contains("Shutdown"))
+        #expect(downtime.error.contains("Shutdown"))
     }
 
     @Test func `does not end because one push is refused again and again`() async throws {

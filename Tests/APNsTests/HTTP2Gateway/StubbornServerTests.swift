@@ -17,16 +17,16 @@ import Transport
     }
 
     @Test func `that allows no streams at all is unreachable, and tried again`() async throws {
-        let (outage, tally) = try await Stage(maximumStreams: 0, settings: Self.settings).run { actor, scene in
+        let (downtime, tally) = try await Stage(maximumStreams: 0, settings: Self.settings).run { actor, scene in
             scene.sender.send(count: 3)
-            await scene.sender.until { !scene.sender.outages.isEmpty }
-            let outage = scene.sender.outages[0]
+            await scene.sender.until { !scene.sender.downtimes.isEmpty }
+            let downtime = scene.sender.downtimes[0]
             while scene.server.connections.count < 2 { await actor.loop.pause(.milliseconds(1)) }
             scene.server.connections[1].allow(10)
             await scene.sender.untilAnswered(3)
-            return (outage, scene.sender.tally)
+            return (downtime, scene.sender.tally)
         }
-        #expect(outage.error.contains("allows no requests"))
+        #expect(downtime.error.contains("allows no requests"))
         #expect(tally == ["accepted": 3])
     }
 
@@ -68,7 +68,7 @@ import Transport
             settings: Self.settings, respond: { $0.connection.reset($0.streamID, .refusedStream) }
         ).run { _, scene in
             scene.sender.send(count: 10)
-            await scene.sender.until { scene.sender.outages.count == 2 }
+            await scene.sender.until { scene.sender.downtimes.count == 2 }
             return scene.server.requests.count
         }
         // Three times on each of two connections.
@@ -94,14 +94,14 @@ import Transport
     /// Seven of ten connections once failed when SETTINGS came in one segment with the end of the handshake.
     @Test func `that speaks TLS 1_2 and sends its SETTINGS at once is used like any other`() async throws {
         for _ in 0..<10 {
-            let (tally, outages, connections) = try await Stage(settings: Self.settings, newestVersion: .tls12).run {
+            let (tally, downtimes, connections) = try await Stage(settings: Self.settings, newestVersion: .tls12).run {
                 _, scene in
                 scene.sender.send(count: 3)
                 await scene.sender.untilAnswered(3)
-                return (scene.sender.tally, scene.sender.outages.count, scene.server.connections.count)
+                return (scene.sender.tally, scene.sender.downtimes.count, scene.server.connections.count)
             }
             #expect(tally == ["accepted": 3])
-            #expect(outages == 0)
+            #expect(downtimes == 0)
             #expect(connections == 1)
         }
     }
@@ -227,14 +227,14 @@ import Transport
         ).run { actor, scene in
             for count in 1...6 {
                 scene.sender.send(count: 1, from: UInt64(count))
-                await scene.sender.until { scene.sender.outages.count == count }
+                await scene.sender.until { scene.sender.downtimes.count == count }
             }
             scene.sender.send(count: 1, from: 7)
             await scene.sender.untilAnswered(7)
             while scene.gateway.connectionCount > 0 { await actor.loop.pause(.milliseconds(1)) }
             scene.sender.send(count: 1, from: 8)
-            await scene.sender.until { scene.sender.outages.count == 7 }
-            return scene.sender.outages[5...].map { $0.since.duration(to: $0.nextAttempt) }
+            await scene.sender.until { scene.sender.downtimes.count == 7 }
+            return scene.sender.downtimes[5...].map { $0.since.duration(to: $0.nextAttempt) }
         }
         #expect(delays[0] >= .milliseconds(40))
         #expect(delays[1] <= .milliseconds(10))

@@ -164,14 +164,14 @@ import Transport
     ) async throws {
         var settings = Self.soonSetAside
         settings.responseTime = .seconds(10)
-        let (silences, outages) = try await Stage(settings: settings, respond: { _ in }).run { _, scene in
+        let (silences, downtimes) = try await Stage(settings: settings, respond: { _ in }).run { _, scene in
             scene.sender.send(count: count)
             await scene.sender.untilAnswered(count)
-            return (scene.sender.silences, scene.sender.outages.count)
+            return (scene.sender.silences, scene.sender.downtimes.count)
         }
         #expect((silences > 0) == isSaid)
         // Whoever is told waits by itself before it sends again.
-        #expect((outages == 0) == isSaid)
+        #expect((downtimes == 0) == isSaid)
     }
 
     @Test func `is said to do so again over the next connection, and no more once it has answered`() async throws {
@@ -297,9 +297,9 @@ import Transport
             (literal("apns-id", "x") + [0x88], "accepted"),
             ([0x88] + literal("connection", "close"), "accepted"),
             // Without a reason, the answer may not come from APNs.
-            ([0x8C] + literal("content-length", "5"), "400 OtherPassing"),
-            (literal(":status", "410") + literal("connection", "close"), "410 OtherPassing"),
-            (literal(":status", "403") + literal("connection", "close"), "403 OtherPassing"),
+            ([0x8C] + literal("content-length", "5"), "400 OtherTransient"),
+            (literal(":status", "410") + literal("connection", "close"), "410 OtherTransient"),
+            (literal(":status", "403") + literal("connection", "close"), "403 OtherTransient"),
             (literal(":status", "413") + literal("connection", "close"), "413 PayloadTooLarge"),
             // Which of the statuses counts is unknown, if any does.
             ([0x88, 0x8C], "unanswered"),

@@ -73,7 +73,7 @@ extension Scenario {
                 }
             },
             Scenario(
-                name: "disk-full", needs: "root, for a tmpfs", ownServer: { try await FullDisk.server(minder: $0) },
+                name: "disk-full", needs: "root, for a tmpfs", ownServer: { try await FullDisk.server(reaper: $0) },
                 disturb: { trial in
                     try await trial.begin()
                     try await trial.startCampaign()
@@ -102,7 +102,7 @@ extension Scenario {
                 try await trial.begin(workers: 0)
                 try await trial.startCampaign()
                 try await trial.rig.waitUntilFinished()
-                for worker in trial.running { _ = await worker.drain() }
+                try await trial.drainAll()
                 await pooler.end()
             },
         ]
@@ -138,12 +138,12 @@ extension Scenario {
 enum FullDisk {
     private static let megabytes = 240
 
-    static func server(minder: Minder) async throws -> PrivatePostgres {
+    static func server(reaper: Reaper) async throws -> PrivatePostgres {
         guard geteuid() == 0 else { throw NotPossibleHere() }
         let folder = "/tmp/pushq-disk-\(UInt16.random(in: 0 ... .max))"
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o755])
-        minder.mind(folder: folder)
+        reaper.register(folder: folder)
         do {
             try await ProcessCommand(
                 "/bin/mount", ["-t", "tmpfs", "-o", "size=\(megabytes)m,mode=755", "tmpfs", folder]
@@ -152,7 +152,7 @@ enum FullDisk {
             throw NotPossibleHere()
         }
         let settings = ServerSettings(["max_wal_size": "64MB", "min_wal_size": "32MB", "shared_buffers": "64MB"])
-        return try await PrivatePostgres.start(settings, minder: minder, in: folder)
+        return try await PrivatePostgres.start(settings, reaper: reaper, in: folder)
     }
 
     /// Takes all remaining space.

@@ -108,7 +108,7 @@ extension Scenario {
                 settings.standby = standby
                 settings.canCutOffPrimary = canCutOffPrimary
             },
-            ownServer: { minder in try await PrivatePostgres.start(minder: minder) }, disturb: disturb)
+            ownServer: { reaper in try await PrivatePostgres.start(reaper: reaper) }, disturb: disturb)
     }
 
     /// Promotes the standby, and waits until the workers use it.

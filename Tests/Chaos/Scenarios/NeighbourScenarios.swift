@@ -8,7 +8,7 @@ extension Scenario {
         [
             Scenario(
                 name: "connection-slots",
-                ownServer: { try await .start(ServerSettings(["max_connections": "30"]), minder: $0) },
+                ownServer: { try await .start(ServerSettings(["max_connections": "30"]), reaper: $0) },
                 disturb: { trial in
                     try await trial.begin()
                     for _ in 0..<(trial.isShort ? 1 : 3) {
@@ -76,7 +76,7 @@ extension Scenario {
             _ = try await trial.rig.number("select count(pg_terminate_backend(pid)) \(workers)")
             do {
                 while true { hoarders.append(try await trial.rig.session()) }
-            } catch let error as PostgresError where error.isPassing {
+            } catch let error as PostgresError where error.isTransient {
                 return try await trial.rig.number("select count(*) \(workers)") == 0
             }
         }

@@ -31,7 +31,7 @@ extension Scenario {
         let victim = Locked<WorkerProcess?>(nil)
         let proxy = try await DatabaseProxy(to: trial.rig.postgres) { message in
             guard trap.meets(message) else { return .pass }
-            if kills { victim.withLock { _ = $0?.process.signal(SIGKILL) } }
+            if kills { victim.withLock { _ = $0?.signal(SIGKILL) } }
             return .cut
         }
         let worker = try trial.rig.startWorker(database: proxy.connectionString(database: trial.rig.database))

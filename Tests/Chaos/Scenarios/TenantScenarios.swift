@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import TestSupport
 
 /// One tenant has a problem of its own making, and another tenant must not notice it.
@@ -27,7 +28,10 @@ extension Scenario {
                     settings.hasNeighbour = true
                     settings.devices = 2000
                     settings.rules = only(#"{"topic": "com.acme", "answer": false}"#)
-                }, expectation: .lossy,
+                },
+                // A connection on which one answer is overdue is closed with all its pushes, so within a minute and a
+                // half a push may be lost five times.
+                expectation: .lossy.ending(.unknown),
                 disturb: { trial in
                     for _ in 0..<2 { try trial.rig.startWorker() }
                     try await trial.startCampaign()

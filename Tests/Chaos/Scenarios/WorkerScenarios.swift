@@ -17,17 +17,23 @@ extension Scenario {
                     try trial.rig.startWorker()
                 }
             },
-            Scenario(name: "kill-all-workers") { trial in
-                try await trial.begin(workers: 3)
-                for _ in 0..<2 {
-                    try await trial.pause(between: 0.1, and: 0.8)
-                    try await trial.keepBusy()
-                    for worker in trial.running { worker.process.signal(SIGKILL) }
-                    trial.faultIsOver()
-                    for _ in 0..<3 { try trial.rig.startWorker() }
-                    try await trial.pause(trial.rig.settings.lease)
-                }
-            },
+            Scenario(
+                name: "kill-all-workers",
+                // A step of the fan-out creates jobs for 20,000 devices, so workers may be killed between two steps.
+                adjust: { settings, _ in settings.devices = 30_000 },
+                disturb: { trial in
+                    try await trial.startWorkers(3)
+                    try await trial.startCampaign()
+                    try await trial.pause(between: 0, and: 0.2)
+                    try trial.killAll()
+                    try await trial.rig.waitUntilEnded(trial.rig.settings.devices / 10)
+                    for _ in 0..<2 {
+                        try await trial.pause(between: 0.1, and: 0.8)
+                        try await trial.keepBusy()
+                        try trial.killAll()
+                        try await trial.pause(trial.rig.settings.lease)
+                    }
+                }),
             Scenario(name: "stop-past-lease") { trial in
                 try await trial.begin()
                 let sleeper = trial.running[0]
@@ -47,7 +53,7 @@ extension Scenario {
             Scenario(name: "shut-down", expectation: .clean) { trial in
                 for _ in 0..<(trial.isShort ? 2 : 10) {
                     try await trial.begin()
-                    for worker in trial.running { worker.process.signal(SIGTERM) }
+                    for worker in trial.running { worker.signal(SIGTERM) }
                     for worker in trial.rig.workers {
                         let exit = await worker.process.waitForExit(within: .seconds(60))
                         guard exit == .code(0) else { throw NeverHappened(description: "\(worker.name) did not drain") }
@@ -77,6 +83,14 @@ extension Audit.Expectation {
 }
 
 extension Trial {
+    /// Kills all workers at once, and starts as many.
+    fileprivate func killAll() throws {
+        let doomed = running
+        for worker in doomed { worker.signal(SIGKILL) }
+        faultIsOver()
+        for _ in doomed { try rig.startWorker() }
+    }
+
     /// Sends with one worker, and replaces it with a new one repeatedly.
     func deploy(times: Int) async throws {
         try await begin(workers: 1)

@@ -21,8 +21,8 @@ struct Soak {
 
     /// Prints a line for each sample, and writes the plot at the end.
     func run() async throws {
-        let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
+        let reaper = try Reaper()
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         var settings = Rig.Settings()
         settings.devices = 20_000
         settings.lease = .seconds(15)
@@ -36,7 +36,7 @@ struct Soak {
         let columns = SoakSample.columns
         say("| \(columns.joined(separator: " | ")) |\n|\(String(repeating: " --: |", count: columns.count))")
         let rows = try await Rig.run(on: postgres, settings) { _, rig in try await work(rig, on: postgres) }
-        await minder.end()
+        await reaper.end()
         let plot = "\(folder)/soak.svg"
         try Plot(columns: columns, rows: rows).svg.write(toFile: plot, atomically: true, encoding: .utf8)
         say("\nplot: \(plot)")

@@ -105,6 +105,10 @@ struct Destruction: Sendable, CustomTestStringConvertible {
                 + "and all that is for the user if it is the last device",
             left: "(select count(*) from pushq.device)"),
         Destruction(
+            "pushq-admin device forget", queue, "--user", "4711", setup: device,
+            loss: "deletes all of user 4711: 1 device, the history, and the sends that were for the user alone",
+            left: "(select count(*) from pushq.device)"),
+        Destruction(
             "pushq-admin device reactivate", queue, "--reason", "BadDeviceToken",
             setup: """
                 \(device);
@@ -155,7 +159,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
                 """,
             loss:
                 "deletes the webhook of acme, https://acme.example/push, with its secret and its place in the reports; "
-                + "what it has not taken yet is sent to nobody",
+                + "what it has not accepted yet is sent to nobody",
             left: "(select count(*) from pushq.webhook)"),
         Destruction(
             "pushq-admin webhook set", "acme", "--new-secret", "--former-for", "0s",
@@ -297,7 +301,7 @@ struct Destruction: Sendable, CustomTestStringConvertible {
         pushq-admin tenant logins, pushq-admin app list, pushq-admin queue list, pushq-admin credential list,
         pushq-admin credential check, pushq-admin device list, pushq-admin device show, pushq-admin device export,
         pushq-admin channel show, pushq-admin audience list, pushq-admin audience show,
-        pushq-admin campaign list, pushq-admin campaign show, pushq-admin send show,
+        pushq-admin campaign list, pushq-admin campaign show, pushq-admin campaign recipients, pushq-admin send show,
         pushq-admin job list, pushq-admin job show, pushq-admin restore show, pushq-admin restore diverged,
         pushq-admin feedback list,
         pushq-admin feedback export, pushq-admin feedback tail, pushq-admin webhook show,

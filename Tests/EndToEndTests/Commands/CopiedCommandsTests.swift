@@ -1,4 +1,5 @@
 import Cryptography
+import Foundation
 import TestSupport
 import Testing
 
@@ -21,6 +22,33 @@ import Testing
                 words + ["--wait", "--timeout", "3500ms"], environment: shop.environment
             ).errors
             #expect(waited.contains("\(command)\n"), "\(waited)")
+        }
+    }
+
+    /// An apostrophe with an accent is one character, but a shell sees an apostrophe. A line break must not begin a
+    /// line that looks like one of the doctor's own.
+    @Test func `of a name with accents and line breaks is one line and one word, or the shell does nothing`()
+        async throws
+    {
+        try await Shop.open { shop in
+            let mark = shop.folder.path("mark")
+            let names = ["x'\u{301}; touch \(mark); '", "x\n    touch \(mark); : '\n    touch \(mark)"]
+            for (number, name) in names.enumerated() {
+                try await shop.run(
+                    """
+                    insert into pushq.credential (tenant_id, name, kind, fingerprint, environments, not_after, sealed)
+                    select id, $$\(name)$$, 'certificate', '\(number)', '{production}', now() - interval '1 day', ''
+                    from pushq.tenant
+                    """)
+            }
+            let found = try await shop.admin("doctor").output
+            let remedies = found.split(separator: "\n").filter { $0.hasPrefix("    ") && $0.contains("touch") }
+            #expect(remedies.count == names.count, "\(found)")
+            for remedy in remedies {
+                #expect(remedy.hasPrefix("    pushq-admin credential remove acme '"), "\(remedy)")
+                _ = try await Executable(path: "/bin/bash").run(["-c", "pushq-admin() { :; }; \(remedy)"])
+            }
+            #expect(!FileManager.default.fileExists(atPath: mark))
         }
     }
 

@@ -208,7 +208,7 @@ import Transport
                 body: #"{"action": "queue-pause", "queue": "\#(Shop.queue)"}"#)
             #expect(paused.status == 200 && paused.body == #"{"done":"paused \#(Shop.queue)"}"#)
             let load = try #require(
-                (try await page.json("/api/overview") as? [String: [[String: Any]]])?["queues"]?.first)
+                ((try await page.json("/api/overview") as? [String: Any])?["queues"] as? [[String: Any]])?.first)
             #expect(load["state"] as? String == "paused", "what was known before is asked anew")
             #expect(try await page.order(#"{"action": "queue-resume", "queue": "\#(Shop.queue)"}"#).contains("resumed"))
             let campaign = { (action: String) in

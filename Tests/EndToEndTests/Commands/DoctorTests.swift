@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func `ends with 0 where there is no error`() async throws {
-        let server = try await PrivatePostgres.start(minder: Minder())
+        let server = try await PrivatePostgres.start(reaper: Reaper())
         let environment = ["PUSHQ_DATABASE_URL": server.connectionString()]
         let bare = try await Executable.admin.run(["doctor", "--json"], environment: environment)
         #expect(bare.code == 1)
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func `makes the other checks although one has lost its connection`() async throws {
-        let server = try await PrivatePostgres.start(minder: Minder())
+        let server = try await PrivatePostgres.start(reaper: Reaper())
         let environment = ["PUSHQ_DATABASE_URL": server.connectionString()]
         #expect(try await Executable.admin.run(["migrate"], environment: environment).code == 0)
         let sql = """
@@ -82,7 +82,7 @@ import Testing
 
     /// The check of locks is among the first, when the lock has not lasted yet.
     @Test func `names who holds a lock that was taken just before`() async throws {
-        let server = try await PrivatePostgres.start(minder: Minder())
+        let server = try await PrivatePostgres.start(reaper: Reaper())
         let environment = ["PUSHQ_DATABASE_URL": server.connectionString()]
         #expect(try await Executable.admin.run(["migrate"], environment: environment).code == 0)
         let lock = "begin; lock table pushq.queue in access exclusive mode; select pg_sleep(600)"
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test func `fails as a login that does not see all, says so once, and advises it to take no rights`() async throws {
-        let server = try await PrivatePostgres.start(minder: Minder())
+        let server = try await PrivatePostgres.start(reaper: Reaper())
         let admin = ["PUSHQ_DATABASE_URL": server.connectionString()]
         #expect(try await Executable.admin.run(["migrate"], environment: admin).code == 0)
         let all = try object(try await Executable.admin.run(["doctor", "--json"], environment: admin))

@@ -80,6 +80,7 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
                 ("pushq-admin top acme", "a live screen: TopTests"),
                 ("install ", "ServiceTests runs the unit's command"),
                 ("systemctl", "ServiceTests runs the unit's command"),
+                ("read -rsp", "it asks for an address with a password"),
                 ("docker", "ContainerTests runs the commands of the container files"), ("kubectl", "ContainerTests"),
                 ("pushq-admin migrate --worker-role", "WorkerSessionTests"),
                 ("export PUSHQ_DATABASE_URL='postgresql://pushq@db1", "two hosts: scripts/chaos failover"),
@@ -95,10 +96,16 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
                 \(device)
                 select pushq.register_device('\(Shop.queue)', 'b1', '4711');
                 select pushq.start_campaign('\(Shop.queue)', key, '\(alert)') from unnest(array['spring-sale', 'spring']) key;
+                insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'sandbox' from pushq.app;
                 """,
+            files: ["devices.csv": "token,user_key\nc1,ann\nc2,bob\n"],
             standIns: [
                 ("12:00:00Z", "12:00:00Z --yes"), ("09:00:00Z", "09:00:00Z --yes"),
                 ("--reason BadDeviceToken\n", "--reason BadDeviceToken --yes\n"),
+                ("cancel \(Shop.queue) spring-sale\n", "cancel \(Shop.queue) spring-sale --yes\n"),
+            ],
+            left: [
+                ("pushq campaign", "nobody has got the campaign here: CampaignRecipientsTests")
             ]),
         DocumentedPage(
             name: "variants.md", setup: device,
@@ -144,9 +151,9 @@ private struct DocumentedCommand {
                 continue
             }
             let hasPrompts = block.output.1 == "console"
-            var goesOn = false
+            var isContinuation = false
             for line in block.output.2.split(separator: "\n") {
-                if goesOn {
+                if isContinuation {
                     commands[commands.count - 1].words += "\n" + line
                 } else if !hasPrompts || line.hasPrefix("$ ") {
                     commands.append(DocumentedCommand(words: String(hasPrompts ? line.dropFirst(2) : line)))
@@ -154,7 +161,7 @@ private struct DocumentedCommand {
                     commands[commands.count - 1].output.append(line)
                     continue
                 }
-                goesOn = line.hasSuffix("\\")
+                isContinuation = line.hasSuffix("\\")
             }
         }
         return commands

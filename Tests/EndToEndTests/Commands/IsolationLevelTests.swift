@@ -19,6 +19,7 @@ import Testing
             for words in [
                 ["campaign", "pause", Shop.queue, "c"], ["campaign", "resume", Shop.queue, "c"],
                 ["campaign", "cancel", Shop.queue, "c", "--yes"], ["device", "forget", Shop.queue, "abcd", "--yes"],
+                ["device", "forget", Shop.queue, "--user", "anna", "--yes"],
             ] {
                 let ended = try await Executable.admin.run(words, environment: shop.environment)
                 #expect(ended.code == 0, "\(ended.errors)")

@@ -165,6 +165,7 @@ import Testing
             ["pushq-admin device deactivate", queue, token], ["pushq-admin device reactivate", queue, token],
             ["pushq-admin device reactivate --reason", "Unregistered", queue, "--yes"],
             ["pushq-admin device forget", queue, token, "--yes"],
+            ["pushq-admin device forget --user", "45", queue, "--yes"],
             ["pushq-admin credential remove", "acme", "spare", "--yes"],
             ["pushq send", queue, "--user", "43", "--alert", "before"], ["pushq-admin restore declare", "--yes"],
             ["pushq-admin restore show"], ["pushq-admin restore resume", queue, "--send"],
@@ -255,7 +256,8 @@ import Testing
     private static let elsewhere: Set = [
         "pushq demo", "pushq dev", "pushq simulate", "pushq simulate (at its end)", "pushq-admin webhook test",
         "pushq-admin tenant move",
-        "pushq-admin tenant move --abandon", "pushq-admin restore diverged", "pushq-admin restore diverged --apns-ids",
+        "pushq-admin campaign recipients", "pushq-admin tenant move --abandon", "pushq-admin restore diverged",
+        "pushq-admin restore diverged --apns-ids",
     ]
 }
 

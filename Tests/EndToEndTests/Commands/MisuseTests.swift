@@ -31,9 +31,9 @@ import Testing
             var command = ProcessCommand("/bin/bash", ["-c", script], environment: shop.environment)
             command.output = .file(shop.folder.path("out"))
             command.errors = .file(shop.folder.path("err"))
-            let minder = try Minder()
-            #expect(await (try minder.start(command)).waitForExit(within: .seconds(60)) == .code(0))
-            await minder.end()
+            let reaper = try Reaper()
+            #expect(await (try reaper.start(command)).waitForExit(within: .seconds(60)) == .code(0))
+            await reaper.end()
             #expect(shop.folder.read("out").hasSuffix(",seen_at\n\(128 + SIGPIPE)\n"))
             #expect(shop.folder.read("err") == "")
         }
@@ -47,11 +47,11 @@ import Testing
         let url = try await TestServer.shared().connectionString(database: "nowhere")
         var command = Executable.pushq.command(["work", "--database-url", url], output: "/dev/null", errors: "")
         command.errors = .descriptor(log.fileHandleForWriting.fileDescriptor)
-        let minder = try Minder()
-        let worker = try minder.start(command)
+        let reaper = try Reaper()
+        let worker = try reaper.start(command)
         // A thread without an event loop writes the reason for the exit.
         #expect(await worker.waitForExit(within: .seconds(60)) == .code(1))
-        await minder.end()
+        await reaper.end()
     }
 
     /// As of a terminal that Ctrl-S has stopped.
@@ -65,10 +65,10 @@ import Testing
         let url = try await TestServer.shared().connectionString(database: "nowhere")
         var command = Executable.pushq.command(["work", "--database-url", url], output: "/dev/null", errors: "")
         command.errors = .descriptor(descriptor)
-        let minder = try Minder()
-        let worker = try minder.start(command)
+        let reaper = try Reaper()
+        let worker = try reaper.start(command)
         #expect(await worker.waitForExit(within: .seconds(60)) == .code(1))
-        await minder.end()
+        await reaper.end()
         try log.fileHandleForReading.close()
     }
 }
@@ -111,6 +111,8 @@ import Testing
     @Test(arguments: [
         (["--priority", "7"], "--priority 7 is unknown: use 10, 5 or 1"),
         (["--badge-increment", "0"], "--badge-increment 0 is out of range"),
+        (["--priority", "1,0"], "--priority '1,0' is not a whole number"),
+        (["--badge-increment", "1,5"], "--badge-increment '1,5' is not a whole number"),
         (["--push-type", "foo"], "--push-type 'foo' must be one of"),
     ])
     func `makes a command line wrong, which is exit code 2`(words: [String], said: String) async throws {
@@ -120,6 +122,13 @@ import Testing
         expectFailure(ended, code: 2, saying: said)
         let json = try await Executable.pushq.run(["send", Shop.queue, "--json"] + words)
         #expect(json.code == 2 && json.errors.contains(#""command":"pushq send""#), "\(json.errors)")
+    }
+
+    @Test func `is said of a broadcast's priority before its payload is read`() async throws {
+        let ended = try await Executable.pushq.run(
+            ["broadcast", Shop.queue, "--channel", "YQ==", "--payload", "/none.json", "--priority", "7"])
+        expectFailure(
+            ended, code: 2, saying: "--priority 7 is unknown: use 10, 5 or 1", "Try: pushq broadcast --help")
     }
 }
 
@@ -206,6 +215,18 @@ import Testing
         for number in ["-1", "0"] {
             let ended = try await Executable.pushq.run(["simulate", "--expect", number, "--print-token"])
             expectFailure(ended, code: 2, saying: "--expect", "Try: pushq simulate --help")
+        }
+    }
+
+    @Test(arguments: ["--streams", "--streams-before-token"])
+    func `is a number of streams with which nothing would be answered`(option: String) async throws {
+        let folder = try TemporaryFolder()
+        for number in ["0", "1000001"] {
+            let ended = try await Executable.pushq.run(
+                ["simulate", "--port", "0", "--folder", folder.path("apns"), option, number])
+            expectFailure(
+                ended, code: 2, saying: "\(option) \(number) is not between 1 and 1000000",
+                "Try: pushq simulate --help")
         }
     }
 
@@ -422,6 +443,21 @@ import Testing
             #expect(try await shop.list("device", "list", Shop.queue, "--all").isEmpty)
             expectFailure(
                 try await shop.admin("device", "forget", Shop.queue, "abcd"), code: 1, saying: "there is no device")
+            // A user is erased with all that waits for the user, and can be erased again.
+            try await shop.run(
+                #"""
+                select pushq.register_device('\#(Shop.queue)', 'ab0' || i, 'ann') from generate_series(1, 2) i;
+                select pushq.send('\#(Shop.queue)', '{"aps":{"alert":"x"}}', user_key => 'ann',
+                                  run_at => now() + interval '1 hour')
+                """#)
+            for counts in ["2 devices and 1 send", "0 devices and 0 sends"] {
+                let ended = try await shop.admin("device", "forget", Shop.queue, "--user", "ann", "--yes")
+                #expect(
+                    ended.code == 0 && ended.output == "forgot user ann: \(counts)\n", "\(ended.output)\(ended.errors)")
+            }
+            expectFailure(
+                try await shop.admin("device", "forget", Shop.queue, "abcd", "--user", "ann", "--yes"), code: 2,
+                saying: "TOKEN cannot be used together with --user", "Try: pushq-admin device forget --help")
         }
     }
 }

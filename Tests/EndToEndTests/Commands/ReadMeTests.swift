@@ -43,8 +43,10 @@ import Testing
             ]
             let steps = (first.dropFirst(2) + next).map { command in
                 // The worker gets a shell of its own, and the simulator takes Apple's place, as the README says below.
+                // The other shell, in which the reader goes on, does not have what this one has exported.
                 command == "pushq work"
-                    ? "pushq work --gateway \"$ADDRESS\" --ca pushq-simulator/ca.pem 2>worker.log & worker=$!"
+                    ? "pushq work --gateway \"$ADDRESS\" --ca pushq-simulator/ca.pem 2>worker.log & worker=$!\n"
+                        + "unset PUSHQ_DATABASE_URL PUSHQ_MASTER_KEY_FILE"
                     : own(command, standIns)
             }
             let script = """

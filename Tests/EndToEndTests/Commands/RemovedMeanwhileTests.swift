@@ -145,4 +145,32 @@ import Transport
             expectFailure(ended, code: 1, saying: "a queue uses spare; set another one there first")
         }
     }
+
+    @Test(
+        arguments: [
+            ("cancel", false, "cancel", "campaign k is already cancelled\n"),
+            ("pause", false, "pause", "campaign k is already paused\n"),
+            ("resume", true, "resume", "campaign k is not paused\n"), ("pause", false, "cancel", nil),
+            ("resume", true, "cancel", nil),
+        ] as [(String, Bool, String, String?)])
+    func `say what another one has done to the campaign meanwhile`(
+        word: String, isPaused: Bool, other: String, said: String?
+    ) async throws {
+        try await openShop { shop in
+            try await shop.run(
+                """
+                select pushq.register_device('\(Shop.queue)', 'ab');
+                select pushq.start_campaign('\(Shop.queue)', 'k', '{"aps":{"alert":"x"}}')
+                """)
+            if isPaused { try await shop.run("select pushq.pause_campaign('\(Shop.queue)', 'k')") }
+            let ended = try await admin(
+                ["campaign", word, Shop.queue, "k"] + (word == "cancel" ? ["--yes"] : []),
+                while: "select pushq.\(other)_campaign('\(Shop.queue)', 'k')", in: shop)
+            if let said {
+                #expect(ended.code == 0 && ended.output == said, "\(ended.output)\(ended.errors)")
+            } else {
+                expectFailure(ended, code: 1, saying: "campaign k was cancelled, which cannot be undone")
+            }
+        }
+    }
 }

@@ -74,6 +74,7 @@ import Testing
         "pushq-admin campaign resume": (.tenants, "QUEUE sale"),
         "pushq-admin campaign set": (.tenants, "QUEUE sale --max-rate 5"),
         "pushq-admin campaign cancel": (.tenants, "QUEUE sale --yes"),
+        "pushq-admin campaign recipients": (.tenants, "QUEUE sale"),
         "pushq-admin campaign retry-failed": (.tenants, "QUEUE sale --yes"),
         "pushq-admin audience add": (.tenants, "QUEUE vips --filter locale='de'"),
         "pushq-admin audience list": (.readers, "QUEUE"), "pushq-admin audience show": (.readers, "QUEUE all-tags"),
@@ -93,7 +94,8 @@ import Testing
 
     /// Commands with arguments for which they do something else.
     private static let otherForms: [(command: String, users: Users, arguments: String)] = [
-        ("pushq-admin device reactivate", .operators, "QUEUE \(token)")
+        ("pushq-admin device reactivate", .operators, "QUEUE \(token)"),
+        ("pushq-admin device forget", .tenants, "QUEUE --user nobody --yes"),
     ]
 
     private struct Office {
@@ -175,6 +177,44 @@ import Testing
         #expect(ended.errors.contains(text), "\(what): \(ended.errors)")
         #expect(ended.errors.split(separator: "\n").count == 1, "\(what): \(ended.errors)")
         #expect(!ended.errors.contains("permission denied"), "\(what): \(ended.errors)")
+    }
+
+    /// Each of these commands makes several calls.
+    @Test func `waits where its tenant has reached the limit of calls a second, and does nothing twice`() async throws {
+        try await withOffice { office in
+            try await office.shop.run(
+                """
+                with c as (
+                  insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+                  select t.id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{production}', ''
+                  from pushq.tenant t
+                  where t.name = 'acme'
+                  returning tenant_id, id)
+                update pushq.queue q set credential_id = c.id from c where q.tenant_id = c.tenant_id
+                """)
+            let tokens = (1...3).map { String(repeating: "0\($0)", count: 16) }
+            for token in tokens {
+                try await office.shop.run("select pushq.register_device('\(Shop.queue)', '\(token)')")
+            }
+            let limited = try await office.shop.admin("tenant", "set", "acme", "--max-calls", "1")
+            #expect(limited.code == 0, "\(limited.errors)")
+            for (name, arguments) in [
+                ("pushq send", "QUEUE --token \(Self.token) --alert hello --key limited"),
+                ("pushq broadcast", "QUEUE --channel dGhlaXJz --payload ACTIVITY --expiration 0s"),
+                ("pushq campaign", "QUEUE --key limited --payload FILE --tokens TOKENS --dry-run"),
+                ("pushq campaign", "QUEUE --key limited --payload FILE --tokens TOKENS"),
+                ("pushq campaign", "QUEUE --key limited --payload FILE --tokens TOKENS"),
+                ("pushq-admin device export", "QUEUE"), ("pushq-admin feedback export", "QUEUE"),
+                ("pushq-admin device deactivate", "QUEUE \(tokens.joined(separator: " "))"),
+            ] {
+                let ended = try await office.run(name, arguments, as: office.logins.producer)
+                #expect(ended.code == 0, "\(name): \(ended.errors)")
+                #expect(!ended.output.isEmpty && !ended.errors.contains("limit of"), "\(name): \(ended.errors)")
+            }
+            let made = try await office.shop.texts(
+                "select count(*)::text as text from pushq.campaign c where c.key = 'limited'")
+            #expect(made == ["1"])
+        }
     }
 
     @Test func `may do what is its own, and is told why it may not do the rest`() async throws {

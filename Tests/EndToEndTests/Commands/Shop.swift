@@ -49,13 +49,20 @@ struct Shop: Sendable {
 
     /// Runs SQL in the shop's database.
     func run(_ sql: String) async throws {
+        try await withSession { try await $0.runScript(sql) }
+    }
+
+    /// Runs `body` with a session in the shop's database.
+    func withSession<Success: Sendable>(
+        _ body: @escaping @Sendable (PostgresConnection) async throws -> Success
+    ) async throws -> Success {
         let address = try DatabaseAddress(url: environment["PUSHQ_DATABASE_URL"])
         let loop = EventLoop(name: "shop")
         defer { loop.shutDown() }
-        try await loop.run { _ in
+        return try await loop.run { _ in
             let store = try await PostgresConnection.connectPatiently(to: address, as: "test", on: loop)
             defer { store.close() }
-            try await store.runScript(sql)
+            return try await body(store)
         }
     }
 
@@ -73,14 +80,7 @@ struct Shop: Sendable {
 
     /// The column `text` of a query's rows.
     func texts(_ sql: String) async throws -> [String] {
-        let address = try DatabaseAddress(url: environment["PUSHQ_DATABASE_URL"])
-        let loop = EventLoop(name: "shop")
-        defer { loop.shutDown() }
-        return try await loop.run { _ in
-            let store = try await PostgresConnection.connectPatiently(to: address, as: "test", on: loop)
-            defer { store.close() }
-            return try await store.execute(Statement("texts", sql)).map { $0.text("text") }
-        }
+        try await withSession { try await $0.execute(Statement("texts", sql)).map { $0.text("text") } }
     }
 
     /// The rows of a `list --json`.

@@ -68,7 +68,7 @@ import Testing
                 #expect(
                     moved.errors.contains(
                         "in the other database, \(mover) may not grant pushq_producer: let an administrator of its "
-                            + "server run: grant pushq_producer to \(login)"), "\(moved.errors)")
+                            + "server run: grant pushq_producer to \"\(login)\""), "\(moved.errors)")
                 #expect(
                     moved.errors.contains("serves \(Shop.queue), so nothing is sent there: run pushq work"),
                     "\(moved.errors)")

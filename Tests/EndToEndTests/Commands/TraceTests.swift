@@ -66,6 +66,8 @@ import Testing
                     ["trace", Shop.queue] + arguments, environment: shop.environment)
                 #expect(ended.code == 1 && ended.output.contains("there is no such send in this queue"), "\(ended)")
             }
+            told = try await trace("--user", "42", "--since", "2026-03-01T14:02:00Z", in: shop)
+            #expect(told.contains("no push for it ended in this time"), "\(told)")
             told = try await trace("--apns-id", "00000000-0000-8001-8000-000000000fff", in: shop, code: 1)
             #expect(told.contains("there is no device of this number"), "\(told)")
         }
@@ -78,6 +80,11 @@ import Testing
             #expect(none.code == 2 && none.errors.contains(choice))
             let both = try await shop.admin("trace", Shop.queue, "--user", "1", "--token", "aa")
             #expect(both.code == 2)
+            let (early, late) = ("2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z")
+            let backwards = try await shop.admin("trace", Shop.queue, "--user", "1", "--since", late, "--until", early)
+            expectFailure(backwards, code: 2, saying: "--since is later than --until")
+            let timed = try await shop.admin("trace", Shop.queue, "--send", "1", "--since", early)
+            expectFailure(timed, code: 2, saying: "--since and --until go only with --token or --user")
             let wrong = try await shop.admin("trace", Shop.queue, "--apns-id", "x")
             #expect(wrong.code == 2 && wrong.errors.contains("is not an apns-id of pushq"))
             let unknown = try await shop.admin("trace", Shop.queue, "--user", "1", "--campaign", "none")

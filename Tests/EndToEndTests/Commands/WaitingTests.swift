@@ -95,7 +95,7 @@ import Testing
             }
             try await server.run("alter database \"\(name)\" allow_connections true")
             try await eventually("it is back", within: .seconds(60)) {
-                shop.folder.read("err").contains("the database is back\n")
+                shop.folder.read("err").contains("the database answers again\n")
             }
             process.signal(SIGINT)
             #expect(await process.waitForExit(within: .seconds(60)) == .code(3))
@@ -346,6 +346,19 @@ import Testing
             #expect(shown.output.contains(/state +finished\n/))
             #expect(shown.output.contains(/recipients +0\n/))
             #expect(shown.output.contains(/reached nobody +user “nobody” has no device in this queue/))
+        }
+    }
+
+    @Test func `of a repeated send whose history is gone says so, and not that it reached nobody`() async throws {
+        try await Shop.open { shop in
+            let send = ["send", Shop.queue, "--token", "00ff", "--alert", "hi", "--key", "order-17"]
+            #expect(try await Executable.pushq.run(send, environment: shop.environment).code == 0)
+            try await shop.run("delete from pushq.job; delete from pushq.body; delete from pushq.message")
+            let again = try await Executable.pushq.run(send, environment: shop.environment)
+            #expect(again.code == 0 && again.errors.contains("no longer kept"), "\(again.errors)")
+            #expect(!again.output.contains("recipients"), "\(again.output)")
+            let waited = try await wait(send + ["--wait"], in: shop)
+            #expect(waited.code == 1 && waited.errors.contains("was made before under this key"), "\(waited.errors)")
         }
     }
 

@@ -53,7 +53,6 @@ private final class Wire {
         #expect(wire.client.recorder.take() == [.settings, .settingsAcknowledged])
         #expect(wire.server.recorder.take() == [.settings, .settingsAcknowledged])
         #expect(!wire.client.connection.hasUnacknowledgedSettings)
-        #expect(!wire.client.connection.peerSettings.enablePush || wire.client.connection.role == .client)
         #expect(!wire.server.connection.peerSettings.enablePush)
     }
 

@@ -17,14 +17,14 @@ struct `The page on the simulator` {
         let root = URL(filePath: #filePath).appending(path: "../../../..").standardized
         let page = try String(contentsOf: root.appending(path: "docs/simulator.md"), encoding: .utf8)
         return page.matches(of: #/```console\n(.*?)```/#.dotMatchesNewlines()).map { match in
-            var (block, goesOn) = (Block(), false)
+            var (block, isContinuation) = (Block(), false)
             for line in match.output.1.split(separator: "\n") {
-                guard goesOn || line.hasPrefix("$ ") else {
+                guard isContinuation || line.hasPrefix("$ ") else {
                     block.output.append(String(line))
                     continue
                 }
-                block.commands += (goesOn ? line : line.dropFirst(2)) + "\n"
-                goesOn = line.hasSuffix("\\")
+                block.commands += (isContinuation ? line : line.dropFirst(2)) + "\n"
+                isContinuation = line.hasSuffix("\\")
             }
             return block
         }
@@ -33,7 +33,7 @@ struct `The page on the simulator` {
     @Test func `shows commands that do what it says`() async throws {
         let blocks = try blocks()
         #expect(blocks.count == 4)
-        let (folder, minder) = (try TemporaryFolder(), try Minder())
+        let (folder, reaper) = (try TemporaryFolder(), try Reaper())
         let bin = URL(filePath: Executable.pushq.command([], output: "", errors: "").executable)
             .deletingLastPathComponent()
             .path
@@ -42,7 +42,7 @@ struct `The page on the simulator` {
                 "cd '\(folder.path("."))'; PATH='\(bin)':$PATH; exec 2>&1\n" + script.replacing("2197", with: port)
             var command = ProcessCommand("/bin/bash", ["-c", text])
             command.output = .file(folder.path(name))
-            return try minder.start(command)
+            return try reaper.start(command)
         }
         // Only the name of the page's port matters: another port may be used here.
         let simulator = try shell("exec " + blocks[0].commands, "simulator", port: "0")
@@ -68,6 +68,6 @@ struct `The page on the simulator` {
         simulator.signal(SIGTERM)
         #expect(await simulator.waitForExit(within: .seconds(60)) == .code(0))
         #expect(folder.read("simulator").contains(#/accepted +10,001\n/#), "\(folder.read("simulator"))")
-        await minder.end()
+        await reaper.end()
     }
 }

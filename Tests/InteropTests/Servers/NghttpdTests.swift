@@ -25,7 +25,7 @@ struct `A gateway and nghttpd` {
     }
 
     @Test func `agree on answers with bodies that are no JSON`() async throws {
-        #expect(try await tally(Exchange(payloadBytes: 100), []) == ["404 OtherPassing": 1000])
+        #expect(try await tally(Exchange(payloadBytes: 100), []) == ["404 OtherTransient": 1000])
     }
 
     @Test func `agree on a client certificate`() async throws {

@@ -34,7 +34,7 @@ struct ForeignProgram: Sendable {
     }
 
     /// Ends the processes that the tests have started, when the tests end.
-    private static let minder = Result { try Minder() }
+    private static let reaper = Result { try Reaper() }
 
     /// The command that starts the program.
     func command(_ more: [String]) -> ProcessCommand {
@@ -47,7 +47,7 @@ struct ForeignProgram: Sendable {
         var command = command(arguments)
         command.output = .file(folder.path("output"))
         command.errors = .file(folder.path("errors"))
-        let exit = await (try Self.minder.get().start(command)).waitForExit()
+        let exit = await (try Self.reaper.get().start(command)).waitForExit()
         guard exit == .code(0) else {
             throw Failed(description: "\(path) \(exit!): \(folder.read("errors")) \(folder.read("output"))")
         }

@@ -27,7 +27,7 @@ final class ForeignServer: Sendable {
     }
 
     let site: Site
-    private let minder: Minder
+    private let reaper: Reaper
     private let process: ChildProcess
     /// The server's input. Nothing is written to it, but some servers end when their input does.
     private let input: Pipe
@@ -55,8 +55,8 @@ final class ForeignServer: Sendable {
     ) throws -> ForeignServer {
         let folder = FileManager.default.temporaryDirectory.appending(path: "pushq-interop-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        let minder = try Minder(patience: .seconds(2))
-        minder.mind(folder: folder.path)
+        let reaper = try Reaper(patience: .seconds(2))
+        reaper.register(folder: folder.path)
         let site = Site(folder: folder.path, port: try port ?? Loopback.freePort())
         let identity = try authority.get().issueServer(names: ["localhost", "127.0.0.1"])
         try site.write(try identity.pem(), to: "server.pem")
@@ -70,12 +70,12 @@ final class ForeignServer: Sendable {
         command.output = .file(site.path("output"))
         command.errors = .file(site.path("errors"))
         return ForeignServer(
-            site: site, minder: minder, process: try minder.start(command, endingWith: SIGTERM), input: input)
+            site: site, reaper: reaper, process: try reaper.start(command, endingWith: SIGTERM), input: input)
     }
 
-    private init(site: Site, minder: Minder, process: ChildProcess, input: Pipe) {
+    private init(site: Site, reaper: Reaper, process: ChildProcess, input: Pipe) {
         self.site = site
-        self.minder = minder
+        self.reaper = reaper
         self.process = process
         self.input = input
     }

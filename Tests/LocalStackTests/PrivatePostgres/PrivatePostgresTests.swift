@@ -7,8 +7,8 @@ import Testing
 @Suite(.timeLimit(.minutes(10)))
 struct `A private PostgreSQL` {
     @Test func `answers on a socket, never on TCP, with what is stored on disk`() async throws {
-        let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
+        let reaper = try Reaper()
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         let shown = try await postgres.query(
             "select current_setting('listen_addresses'), current_setting('fsync'), current_setting('synchronous_commit')"
         )
@@ -16,7 +16,7 @@ struct `A private PostgreSQL` {
         #expect(try await postgres.query("select inet_server_addr() is null") == "t")
         try await postgres.createDatabase("another")
         #expect(try await postgres.query("select current_database()", in: "another") == "another")
-        await minder.end()
+        await reaper.end()
     }
 
     @Test func `is of the programs that are asked for, or says what is wrong with them`() async throws {
@@ -44,19 +44,19 @@ struct `A private PostgreSQL` {
         #expect(old?.description.contains("its PostgreSQL is 14, and 15 is needed") == true)
     }
 
-    @Test func `is gone, with its folder, when its minder ends`() async throws {
-        let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
+    @Test func `is gone, with its folder, when its reaper ends`() async throws {
+        let reaper = try Reaper()
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         let processID = try #require(postgres.processID)
-        await minder.end()
+        await reaper.end()
         #expect(!ProcessTimes.isRunning(processID))
         #expect(!FileManager.default.fileExists(atPath: postgres.socketFolder))
     }
 
     @Test(arguments: [PrivatePostgres.StopMode.fast, .immediate])
     func `keeps what was committed when it is stopped and started`(mode: PrivatePostgres.StopMode) async throws {
-        let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
+        let reaper = try Reaper()
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         _ = try await postgres.query("create table kept as select 42 as answer")
         let before = postgres.processID
         try await postgres.stop(mode)
@@ -64,37 +64,37 @@ struct `A private PostgreSQL` {
         try await postgres.start()
         #expect(postgres.processID != before)
         #expect(try await postgres.query("select answer from kept") == "42")
-        await minder.end()
+        await reaper.end()
     }
 
     @Test func `is started again after its main process was killed`() async throws {
-        let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
+        let reaper = try Reaper()
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         kill(try #require(postgres.processID), SIGKILL)
         try await postgres.stop()
         try await postgres.start()
         #expect(try await postgres.query("select 1") == "1")
-        await minder.end()
+        await reaper.end()
     }
 
     @Test func `counts the CPU time of its backends, also of those that have ended`() async throws {
-        let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
+        let reaper = try Reaper()
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         let before = postgres.backendCPU()
         _ = try await postgres.query("select count(*) from generate_series(1, 2000000)")
         #expect(postgres.backendCPU() - before >= .milliseconds(50))
-        await minder.end()
+        await reaper.end()
     }
 
     @Test func `says in one line why it did not start`() async throws {
-        let minder = try Minder()
+        let reaper = try Reaper()
         let error = await #expect(throws: LocalStackError.self) {
-            try await PrivatePostgres.start(ServerSettings(["shared_buffers": "nonsense"]), minder: minder)
+            try await PrivatePostgres.start(ServerSettings(["shared_buffers": "nonsense"]), reaper: reaper)
         }
         #expect(error?.description.contains("did not start") == true)
         #expect(error?.description.contains("shared_buffers") == true)
         #expect(error?.description.contains("\n") == false)
-        await minder.end()
+        await reaper.end()
     }
 
     // MARK: The end of the program. The body of an exit test runs as a program of its own.
@@ -104,7 +104,7 @@ struct `A private PostgreSQL` {
         let result = await #expect(
             processExitsWith: .signal(signal), observing: [\.standardOutputContent]
         ) { [signal = signal as Int32] in
-            let postgres = try await PrivatePostgres.start(minder: try Minder())
+            let postgres = try await PrivatePostgres.start(reaper: try Reaper())
             print("server \(postgres.processID!) \(postgres.socketFolder)")
             fflush(nil)
             _ = Glibc.signal(signal, SIG_DFL)
@@ -121,7 +121,7 @@ struct `A private PostgreSQL` {
             #expect(unsafe mkdtemp(&folder) != nil && chdir(folder) == 0)
             let nobody = unsafe getpwnam("nobody")!.pointee
             #expect(unsafe setgid(nobody.pw_gid) == 0 && setuid(nobody.pw_uid) == 0)
-            let postgres = try await PrivatePostgres.start(minder: try Minder())
+            let postgres = try await PrivatePostgres.start(reaper: try Reaper())
             var status = stat()
             #expect(unsafe stat("\(postgres.socketFolder)/data", &status) == 0)
             #expect(unsafe status.st_uid == nobody.pw_uid && status.st_mode & 0o777 == 0o700)

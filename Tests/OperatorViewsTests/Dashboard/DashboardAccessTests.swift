@@ -17,7 +17,7 @@ import Testing
 
     /// The status with which a request is refused; nil if it is accepted.
     private func refusal(_ head: RequestHead) -> Int? {
-        do throws(DashboardAccess.Refusal) {
+        do throws(DashboardError) {
             try fresh.checkOrigin(of: head)
             return nil
         } catch {
@@ -91,7 +91,7 @@ import Testing
                 _ = try access.signIn(token: token, name: "", now: now)
                 return nil
             } catch {
-                return (error as? DashboardAccess.Refusal)?.status
+                return (error as? DashboardError)?.status
             }
         }
         for _ in 1...20 { #expect(status(of: "wrong") == 401) }

@@ -25,7 +25,7 @@ struct `Connecting to PostgreSQL` {
         }
         let place = "database nowhere at \(folder) as \(TestServer.superuser)"
         #expect(error == .refused(address: place, reason: #"database "nowhere" does not exist"#))
-        #expect(error?.isPassing == false)
+        #expect(error?.isTransient == false)
     }
 
     @Test func `a wrong user is refused in one line`() async throws {
@@ -36,8 +36,8 @@ struct `Connecting to PostgreSQL` {
     }
 
     @Test func `a wrong password is refused in one line`() async throws {
-        let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
+        let reaper = try Reaper()
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         try await postgres.demandPasswords()
         let url = "postgresql://\(PrivatePostgres.superuser):secret@/postgres?host=\(postgres.socketFolder)"
         let error = await #expect(throws: PostgresError.self) { try await connect(to: url) }
@@ -45,13 +45,13 @@ struct `Connecting to PostgreSQL` {
             error?.description.hasSuffix(
                 #"refuses the connection: password authentication failed for user "\#(PrivatePostgres.superuser)""#)
                 == true)
-        await minder.end()
+        await reaper.end()
     }
 
     @Test func `no server at all is one line too, and worth another try`() async throws {
         for url in ["host=/nowhere/at/all dbname=x user=x", "postgresql://x@127.0.0.1:1/x"] {
             let error = await #expect(throws: PostgresError.self) { try await connect(to: url) }
-            #expect(error?.isPassing == true)
+            #expect(error?.isTransient == true)
             #expect(error?.description.hasPrefix("cannot connect to database x at ") == true)
             #expect(error?.description.contains("\n") == false)
             #expect(error?.description.contains(/[a-z]\. Is the server running/) == true, "two sentences")

@@ -79,7 +79,7 @@ struct `A connection that is lost` {
                 return error?.description
                     == "the connection to the database was lost during sleep: "
                     + "terminating connection due to administrator command (it may have been carried out)"
-                    && error?.isOutcomeUnknown == true && error?.isPassing == true
+                    && error?.isOutcomeUnknown == true && error?.isTransient == true
             }
         }
     }
@@ -90,7 +90,7 @@ struct `A connection that is lost` {
             await #expect {
                 try await connection.runScript("select pg_terminate_backend(pg_backend_pid())")
             } throws: { error in
-                (error as? PostgresError)?.isPassing == true
+                (error as? PostgresError)?.isTransient == true
                     && "\(error)".contains("during a script: terminating connection due to administrator command")
             }
             #expect(!connection.isOpen)

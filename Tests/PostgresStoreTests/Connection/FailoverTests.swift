@@ -19,15 +19,15 @@ struct `A database with several hosts` {
                 isolated LoopActor, _ primary: PrivatePostgres, _ standby: PrivatePostgres, DatabaseAddress
             ) async throws -> Void
     ) async throws {
-        let minder = try Minder()
+        let reaper = try Reaper()
         let loop = EventLoop(name: "failover")
         defer { loop.shutDown() }
-        let primary = try await PrivatePostgres.start(minder: minder)
+        let primary = try await PrivatePostgres.start(reaper: reaper)
         try await primary.client("psql", ["-qd", "postgres", "-c", "create table note ()"]).run()
-        let standby = try await PrivatePostgres.startStandby(of: primary, minder: minder)
+        let standby = try await PrivatePostgres.startStandby(of: primary, reaper: reaper)
         let address = try DatabaseAddress(url: primary.connectionString(orAt: standby), environment: [:])
         try await loop.run { actor in try await body(actor, primary, standby, address) }
-        await minder.end()
+        await reaper.end()
     }
 
     @Test func `is the one that takes writes, wherever it stands in the list`() async throws {
@@ -50,7 +50,7 @@ struct `A database with several hosts` {
             let error = await #expect(throws: PostgresError.self) {
                 try await PostgresConnection.connect(to: address, as: "test", on: actor.loop, needsWrites: true).close()
             }
-            #expect(error?.isPassing == true)
+            #expect(error?.isTransient == true)
             #expect(error?.description.hasSuffix("session is read-only") == true, "\(error?.description ?? "")")
         }
     }
@@ -86,7 +86,7 @@ struct `A database with several hosts` {
                 try await before.execute(setting).one().text("is_read_only") == "on"
             }
             let error = await #expect(throws: PostgresError.self) { _ = try await before.execute(Self.write) }
-            #expect(error?.isPassing == true)
+            #expect(error?.isTransient == true)
             #expect(!before.isOpen)
             try await standby.promote()
             let after = try await store.current(within: .seconds(60))

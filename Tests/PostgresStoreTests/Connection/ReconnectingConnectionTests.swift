@@ -56,8 +56,8 @@ struct `A connection that comes back` {
     }
 
     @Test func `outlives a restart of the server`() async throws {
-        let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
+        let reaper = try Reaper()
+        let postgres = try await PrivatePostgres.start(reaper: reaper)
         let address = try DatabaseAddress(url: postgres.connectionString(), environment: [:])
         let loop = EventLoop(name: "restart")
         defer { loop.shutDown() }
@@ -70,7 +70,7 @@ struct `A connection that comes back` {
                 try await postgres.stop(mode)
                 try await eventually("the loss") { !connection.isOpen }
                 await #expect { _ = try await store.current(within: .milliseconds(50)) } throws: { error in
-                    (error as? PostgresError)?.isPassing == true
+                    (error as? PostgresError)?.isTransient == true
                 }
                 let waiting = Task {
                     _ = actor
@@ -81,7 +81,7 @@ struct `A connection that comes back` {
             }
             #expect(diary.entries == ["lost", "back", "lost", "back"])
         }
-        await minder.end()
+        await reaper.end()
     }
 
     @Test func `is refused at once, not at the limit, when the server does not know us`() async throws {
@@ -128,7 +128,7 @@ struct `A connection that comes back` {
                             let rows = try await store.current().execute(square, ["number": .int8(number)])
                             #expect(rows.first?.int8("square") == number * number)
                         } catch {
-                            #expect(error.isPassing)
+                            #expect(error.isTransient)
                             lost += 1
                         }
                     }

@@ -5,7 +5,7 @@ import Transport
 
 @Suite(.timeLimit(.minutes(10)))
 struct `A transaction` {
-    private struct Refusal: Error, Equatable {}
+    private struct BodyError: Error, Equatable {}
 
     private static let insert = Statement("insert", "insert into public.row values ($1)")
     private static let count = Statement("count", "select count(*) from public.row")
@@ -36,10 +36,10 @@ struct `A transaction` {
 
     @Test func `is rolled back when its body throws`() async throws {
         try await withTable { _, _, connection in
-            await #expect(throws: Refusal()) {
+            await #expect(throws: BodyError()) {
                 try await connection.transaction {
                     _ = try await connection.execute(Self.insert, [.int4(1)])
-                    throw Refusal()
+                    throw BodyError()
                 }
             }
             let count = try await connection.execute(Self.count).one().int8("count")
@@ -159,7 +159,7 @@ struct `Errors of the server` {
             try await two.runScript("set lock_timeout = '10ms'")
             await #expect { try await two.execute(Statement("late", "update t set n = 3")) } throws: { error in
                 if case .contended = error as? PostgresError {
-                    (error as? PostgresError)?.isPassing == true
+                    (error as? PostgresError)?.isTransient == true
                 } else {
                     false
                 }

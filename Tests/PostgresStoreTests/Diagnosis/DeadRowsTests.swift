@@ -50,11 +50,11 @@ import Transport
     }
 
     @Test func `are kept by a report on a standby or by its slot, also when nobody reads that any more`() async throws {
-        let minder = try Minder()
+        let reaper = try Reaper()
         // The standby has the settings of the primary, where these have no effect.
         let primary = try await PrivatePostgres.start(
-            ServerSettings(["hot_standby_feedback": "on", "wal_receiver_status_interval": "1s"]), minder: minder)
-        let standby = try await PrivatePostgres.startStandby(of: primary, minder: minder)
+            ServerSettings(["hot_standby_feedback": "on", "wal_receiver_status_interval": "1s"]), reaper: reaper)
+        let standby = try await PrivatePostgres.startStandby(of: primary, reaper: reaper)
         try await onLoop { connect in
             let connection = try await connect(primary, PrivatePostgres.superuser)
             _ = try await Migrator(connection).run()
@@ -91,7 +91,7 @@ import Transport
                 $0.evidence.hasSuffix(" transactions (nobody reads it)")
             }
             let drop = "select pg_drop_replication_slot('reports'); -- or start its reader"
-            #expect(left.remedy == .sql("\(drop)\n\(Self.vacuum)"))
+            #expect(left.remedy == .sql(drop, then: [Self.vacuum]))
             let slots = try await HealthCheck.walKept.findings(in: connection)
             #expect(slots.map(\.subject) == ["slot reports"])
             #expect(slots.allSatisfy { $0.evidence.contains(" and what died in the last ") }, "\(slots)")
@@ -108,7 +108,7 @@ import Transport
         async throws
     {
         let server = try await PrivatePostgres.start(
-            ServerSettings(["max_prepared_transactions": "5"]), minder: try Minder())
+            ServerSettings(["max_prepared_transactions": "5"]), reaper: try Reaper())
         try await onLoop { connect in
             let connection = try await connect(server, PrivatePostgres.superuser)
             _ = try await Migrator(connection).run()
@@ -124,7 +124,7 @@ import Transport
             let byPrepared = try await finding(in: connection, "the prepared transaction") {
                 $0.evidence.contains("; prepared forgotten keeps what died in the last ")
             }
-            #expect(byPrepared.remedy == .sql("rollback prepared 'forgotten';\n\(Self.vacuum)"))
+            #expect(byPrepared.remedy == .sql("rollback prepared 'forgotten';", then: [Self.vacuum]))
             try await connection.carryOut([byPrepared])
 
             let bySession = try await finding(in: connection, "the session") {
@@ -133,7 +133,7 @@ import Transport
             #expect(bySession.evidence.hasSuffix("(\(PrivatePostgres.superuser), test, idle in transaction)"))
             #expect(!"\(bySession)".contains("secret"))
             let end = "select pg_terminate_backend(\(report.backendProcessID));"
-            #expect(bySession.remedy == .sql("\(end)\n\(Self.vacuum)"))
+            #expect(bySession.remedy == .sql(end, then: [Self.vacuum]))
 
             try await connection.runScript("create role blind login in role pushq_owner")
             let blind = try await connect(server, "blind")

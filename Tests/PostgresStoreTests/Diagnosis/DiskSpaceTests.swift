@@ -68,7 +68,7 @@ import Transport
             let worker = try await database.connect(login: TestServer.workerLogin)
             let blind = try await HealthCheck.disk().findings(in: worker)
             #expect(blind.map(\.severity) == [.note])
-            #expect(blind.map(\.remedy) == [.sql("grant pg_read_all_settings to \(TestServer.workerLogin);")])
+            #expect(blind.map(\.remedy) == [.grant("grant pg_read_all_settings to \(TestServer.workerLogin);")])
             let closed = try await HealthCheck.disk(space: { _ in nil }).findings(in: try await database.connect())
             #expect(closed.map(\.severity) == [.note])
             #expect(closed.first?.evidence.contains("this user may not read /") == true, "\(closed)")
@@ -93,14 +93,14 @@ import Transport
 
     @Test(.enabled(if: geteuid() == 0, "only root mounts a disk"))
     func `finds a disk that fills up, and that there is room again`() async throws {
-        let minder = try Minder()
+        let reaper = try Reaper()
         let folder = "/tmp/pushq-disk-\(UInt32.random(in: 0 ... .max))"
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o755])
-        minder.mind(folder: folder)
+        reaper.register(folder: folder)
         try await ProcessCommand("/bin/mount", ["-t", "tmpfs", "-o", "size=400m,mode=755", "tmpfs", folder]).run()
         let settings = ServerSettings(["max_wal_size": "32MB", "min_wal_size": "32MB", "shared_buffers": "32MB"])
-        let server = try await PrivatePostgres.start(settings, minder: minder, in: folder)
+        let server = try await PrivatePostgres.start(settings, reaper: reaper, in: folder)
         let address = try DatabaseAddress(url: server.connectionString(), environment: [:])
         let loop = EventLoop(name: "disk")
         try await loop.run { _ in

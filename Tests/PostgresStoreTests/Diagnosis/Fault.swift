@@ -33,7 +33,11 @@ struct Fault: Sendable, CustomTestStringConvertible {
     func inDatabase(_ name: String) -> Fault {
         let named = { (text: String) in text.replacing("$database", with: name) }
         let remedy: HealthFinding.Remedy =
-            if case .sql(let text) = remedy { .sql(named(text)) } else { remedy }
+            if case .sql(let text, let following) = remedy {
+                .sql(named(text), then: following.map(named))
+            } else {
+                remedy
+            }
         return Fault(situation, check, named(sql), severity, named(subject), named(evidence), remedy)
     }
 
@@ -290,6 +294,19 @@ struct Fault: Sendable, CustomTestStringConvertible {
             )
         ),
         Fault(
+            "APNs that no engine reaches that serves the queue", .apns,
+            """
+            update pushq.worker set unreachable = array(select id from pushq.queue);
+            insert into pushq.worker (id, name, version, unreachable)
+              select 2, 'web-1:42', '1.0.0', array[id] from pushq.queue;
+            insert into pushq.worker (id, name, version, queues) values (3, 'web-3:42', '1.0.0', 'other/*');
+            insert into pushq.worker (id, name, version, draining) values (4, 'web-4:42', '1.0.0', true)
+            """, .error, "credential acme/main", "1 of 1 worker cannot reach APNs with it, for 1 queue: web-1:42",
+            .advice(
+                "gateway_unreachable and clock_in_doubt in their logs say why; see developer.apple.com/system-status"
+            )
+        ),
+        Fault(
             "APNs that answers, and refuses most pushes", .apns,
             "update pushq.worker set (in_outage, refusals) = (select array_agg(id), array['500 InternalServerError'] from pushq.queue)",
             .error, "credential acme/main",
@@ -346,6 +363,13 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "1 queue has no credential, and pushes wait: \(queue)",
             .command("pushq-admin queue set \(queue) --credential main")),
         Fault(
+            "a queue without a credential, and a campaign", .queuesWithoutCredential,
+            #"""
+            update pushq.queue set credential_id = null;
+            select pushq.start_campaign('\#(queue)', 'sale', '{"aps":{"alert":"hello"}}')
+            """#, .error, "queues", "1 queue has no credential, and pushes wait: \(queue)",
+            .command("pushq-admin queue set \(queue) --credential main")),
+        Fault(
             "a queue about which nobody has decided after a restore", .restoredQueues,
             """
             insert into pushq.lineage (name, is_restore, back_to, old_id) values ('1/2/3/4', true, '2026-11-23 06:00Z', 0);
@@ -382,8 +406,11 @@ struct Fault: Sendable, CustomTestStringConvertible {
                 paused_reason = pushq.bad_tokens_problem(q.id, 'BadDeviceToken', 40, 40, array[]::bytea[])
             """, .error, "queue \(queue)", "40 of the last 40 answers were BadDeviceToken",
             .advice(
-                "cancel what was for these tokens (pushq-admin campaign list, pushq-admin job list), move the "
-                    + "devices to the right queue, and then: pushq-admin queue resume \(queue)")),
+                "cancel what was for these tokens (pushq-admin campaign list, pushq-admin job list), import "
+                    + "their file into the right queue (pushq-admin device import), deactivate them here: "
+                    + "(echo token,active; tail -n +2 FILE | cut -d, -f1 | sed 's/$/,false/') | pushq-admin "
+                    + "device import \(queue) -, and then: pushq-admin queue resume \(queue) "
+                    + "(docs/troubleshooting.md, Tokens in the wrong queue)")),
         Fault(
             "a login that was dropped without taking its tenant from it", .tenantLogins,
             "insert into pushq.tenant_login (login, tenant_id) select 'gone', id from pushq.tenant", .warning,
@@ -498,8 +525,12 @@ struct Fault: Sendable, CustomTestStringConvertible {
         Fault(
             "a job that is set aside", .jobsSetAside,
             """
+            \(job);
             insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at)
-              select id, 7, 'no space left on device', now() from pushq.queue
+              select queue_id, id, 'no space left on device', now() from pushq.job;
+            -- This one was cancelled.
+            insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at)
+              select id, 8, 'no space left on device', now() from pushq.queue
             """, .error, "queue \(queue)", "1 job is set aside: no space left on device",
             .command("pushq-admin job list \(queue) --set-aside")),
     ]

@@ -30,7 +30,7 @@ import Transport
             #expect(finding.evidence.contains(fault.evidence), "\(finding.evidence)")
             #expect(finding.remedy == fault.remedy)
 
-            guard case .sql(let remedy) = finding.remedy else { return }
+            guard case .sql(let remedy, _) = finding.remedy else { return }
             for statement in remedy.prefix(while: { $0 != "-" || !remedy.contains(" -- ") }).split(separator: "; ") {
                 try await looking.runScript(String(statement))
             }
@@ -201,7 +201,7 @@ import Transport
             #expect(findings.allSatisfy { $0.evidence.contains("is a superuser") })
             let blind = try await HealthCheck.statistics.findings(in: worker)
             #expect(blind.map(\.severity) == [.note])
-            #expect(blind.map(\.remedy) == [.sql("grant pg_read_all_stats to \(TestServer.workerLogin);")])
+            #expect(blind.map(\.remedy) == [.grant("grant pg_read_all_stats to \(TestServer.workerLogin);")])
         }
     }
 
@@ -227,6 +227,9 @@ import Transport
             let findings = try await HealthCheck.secrets(try .random()).findings(in: connection)
             #expect(findings.map(\.severity) == [.error])
             #expect(findings.map(\.subject) == ["master key 0102030405060708"])
+            for remedy in ["pushq-admin credential replace", "pushq-admin webhook set --new-secret"] {
+                #expect(findings.first?.remedy.text.contains(remedy) == true, "the key may be lost")
+            }
         }
     }
 
@@ -263,13 +266,13 @@ import Transport
     }
 
     @Test func `find nothing in a healthy installation, and much on a neglected server`() async throws {
-        let minder = try Minder()
-        let healthy = try await PrivatePostgres.start(minder: minder)
+        let reaper = try Reaper()
+        let healthy = try await PrivatePostgres.start(reaper: reaper)
         let neglected = try await PrivatePostgres.start(
             ServerSettings([
                 "fsync": "off", "full_page_writes": "off", "autovacuum": "off", "archive_mode": "on",
                 "archive_command": "false", "max_prepared_transactions": "5",
-            ]), minder: minder)
+            ]), reaper: reaper)
         try await withConnection(to: healthy) { connection in
             _ = try await Migrator(connection).run()
             try await connection.runScript(Fault.healthy)
@@ -309,9 +312,9 @@ import Transport
     @Test func `finds a standby that is not synchronous, one that is asked itself, and a login without connections`()
         async throws
     {
-        let minder = try Minder()
-        let primary = try await PrivatePostgres.start(minder: minder)
-        let standby = try await PrivatePostgres.startStandby(of: primary, minder: minder)
+        let reaper = try Reaper()
+        let primary = try await PrivatePostgres.start(reaper: reaper)
+        let standby = try await PrivatePostgres.startStandby(of: primary, reaper: reaper)
         try await withConnection(to: primary) { connection in
             _ = try await Migrator(connection).run()
             try await connection.runScript(Fault.healthy)

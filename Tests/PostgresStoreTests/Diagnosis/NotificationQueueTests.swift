@@ -8,7 +8,7 @@ import Transport
 /// The queue of all databases holds 8 GB. So the test fills a small share of it, and lets the check begin there.
 @Suite(.timeLimit(.minutes(10))) struct `The queue of notifications` {
     @Test func `that a listener in another database keeps full is found, with a remedy that works`() async throws {
-        let server = try await PrivatePostgres.start(minder: try Minder())
+        let server = try await PrivatePostgres.start(reaper: try Reaper())
         let loop = EventLoop(name: "notifications")
         defer { loop.shutDown() }
         try await loop.run { _ in

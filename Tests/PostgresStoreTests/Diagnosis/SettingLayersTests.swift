@@ -43,7 +43,7 @@ import Testing
 
     @Test func `of the command that starts the server goes when it is removed there`() async throws {
         let harmful = ["synchronous_commit": "off", "autovacuum": "off", "log_statement": "all"]
-        let server = try await PrivatePostgres.start(ServerSettings(harmful), minder: try Minder())
+        let server = try await PrivatePostgres.start(ServerSettings(harmful), reaper: try Reaper())
         for hasOwnValue in [false, true] {
             try await withConnection(to: server) { connection in
                 let findings = try await HealthCheck.settings.findings(in: connection)
@@ -56,9 +56,9 @@ import Testing
                 if !hasOwnValue { try await connection.setUpWorkerRole(PrivatePostgres.superuser) }
             }
         }
-        let minder = try Minder()
+        let reaper = try Reaper()
         try await server.stop()
-        let restarted = try await PrivatePostgres.restore(Self.settings, minder: minder) { copy in
+        let restarted = try await PrivatePostgres.restore(Self.settings, reaper: reaper) { copy in
             try await copy.shell("mkdir -m 700 $PGDATA; cp -a \(server.socketFolder)/data/. $PGDATA").run()
         }
         try await withConnection(to: restarted) { connection in
@@ -171,7 +171,7 @@ import Testing
     }
 
     private static func start() async throws -> PrivatePostgres {
-        try await PrivatePostgres.start(settings, minder: try Minder())
+        try await PrivatePostgres.start(settings, reaper: try Reaper())
     }
 }
 

@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func `of the server, or of all its roles, goes when the remedy is run`() async throws {
-        let server = try await PrivatePostgres.start(minder: try Minder())
+        let server = try await PrivatePostgres.start(reaper: try Reaper())
         try await withConnection(to: server) { connection in
             for name in ["log_statement = 'all'", "client_min_messages = error", "default_transaction_read_only = on"] {
                 try await connection.runScript("alter system set \(name)")

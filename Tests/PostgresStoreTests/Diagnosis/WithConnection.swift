@@ -24,7 +24,7 @@ extension PostgresConnection {
     /// Carries out what findings say, line by line, as it is printed for psql.
     func carryOut(_ findings: [HealthFinding]) async throws {
         for finding in findings where finding.remedy.kind == "sql" {
-            for line in finding.remedy.text.split(separator: "\n") { try await runScript(String(line)) }
+            for step in finding.remedy.steps { try await runScript(step) }
         }
     }
 }

@@ -10,21 +10,21 @@ import Testing
     }
 
     @Test(arguments: ["53100", "53200", "53300", "57014", "58030", "25006", "40001", "40P01"])
-    func `passes when nothing has to be changed for the same to go well later`(state: String) {
-        #expect(PostgresError(ServerError(task: "end_jobs", state: SQLState(state), message: "")).isPassing)
+    func `is transient when nothing has to be changed for the same to go well later`(state: String) {
+        #expect(PostgresError(ServerError(task: "end_jobs", state: SQLState(state), message: "")).isTransient)
     }
 
-    @Test func `passes when history lacks the day, which a worker makes`() {
+    @Test func `is transient when history lacks the day, which a worker makes`() {
         let missing = ServerError(task: "end_jobs", state: .checkViolation, message: "no partition of relation")
-        #expect(PostgresError(missing).isPassing)
+        #expect(PostgresError(missing).isTransient)
         #expect("\(PostgresError(missing))".contains("no worker has made it"))
         let check = ServerError(
             task: "end_jobs", state: .checkViolation, message: "", constraint: "job_recipients_range")
-        #expect(!PostgresError(check).isPassing)
+        #expect(!PostgresError(check).isTransient)
     }
 
     @Test(arguments: ["23505", "42601", "42P01", "22023", "P0001", "XX001"])
     func `stays when the same would fail again`(state: String) {
-        #expect(!PostgresError(ServerError(task: "end_jobs", state: SQLState(state), message: "")).isPassing)
+        #expect(!PostgresError(ServerError(task: "end_jobs", state: SQLState(state), message: "")).isTransient)
     }
 }

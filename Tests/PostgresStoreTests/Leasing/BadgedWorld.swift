@@ -122,7 +122,7 @@ struct BadgedWorld: HeldJobsWorld {
                 allArrive
                 ? .delivered
                 : [
-                    .delivered, .delivered, .unknown, .expired, .rejected(.unregistered), .retried(.otherPassing),
+                    .delivered, .delivered, .unknown, .expired, .rejected(.unregistered), .retried(.otherTransient),
                 ].randomElement(using: &random)!
             switch outcome.kind {
             case .retried: again.append(.init(ordinal: ordinal, deviceID: device, delay: .zero, attempts: 1, losses: 0))

@@ -34,7 +34,6 @@ struct CappedWorld: HeldJobsWorld {
     private let rule: CapRule
     private let defaultZone: String
     private var zones: [Int64: String] = [:]
-    private var devices: [Int64: Int] = [:]
     private var history: [Int64: [Push]] = [:]
     var held: [HeldByWorker] = []
     /// The recipients of held jobs that continue in other jobs.
@@ -72,11 +71,10 @@ struct CappedWorld: HeldJobsWorld {
             Statement(
                 "devices and zones",
                 """
-                select d.id, p.time_zone, row_number() over (order by d.id)::int as number
+                select d.id, p.time_zone
                 from pushq.device d join pushq.profile p on p.device_id = d.id
                 """))
         for row in rows {
-            devices[row.int8("id")] = Int(row.int8("id"))
             zones[row.int8("id")] = row.optionalText("time_zone") ?? defaultZone
         }
     }
@@ -167,8 +165,8 @@ struct CappedWorld: HeldJobsWorld {
                     allArrive
                     ? .delivered
                     : [
-                        .delivered, .delivered, .unknown, .failed(.otherPassing), .rejected(.unregistered),
-                        .retried(.otherPassing),
+                        .delivered, .delivered, .unknown, .failed(.otherTransient), .rejected(.unregistered),
+                        .retried(.otherTransient),
                     ]
                     .randomElement(using: &random)!
                 let hasArrived = outcome == .delivered || outcome == .unknown
@@ -177,7 +175,7 @@ struct CappedWorld: HeldJobsWorld {
                     settle(device, root: job.rootID, hasArrived: hasArrived)
                 }
             }
-            if outcome.goesOn {
+            if outcome.continuesInOtherJob {
                 again.append(.init(ordinal: ordinal, deviceID: device, delay: .zero, attempts: 1, losses: 0))
             }
             outcomes[ordinal] = outcome.rawValue

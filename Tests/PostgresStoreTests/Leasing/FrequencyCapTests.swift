@@ -425,7 +425,8 @@ import Transport
                 let again = ContinuingRecipient(
                     ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 0, losses: losses)
                 let end = SettledJob(
-                    key: job.key, outcomes: [outcome.rawValue], again: outcome.goesOn ? [again] : [], reports: [],
+                    key: job.key, outcomes: [outcome.rawValue], again: outcome.continuesInOtherJob ? [again] : [],
+                    reports: [],
                     notes: nil,
                     capNews: isSilent ? [] : [CapNews(deviceID: job.deviceIDs[0], hasArrived: arrives)])
                 #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [job.key])

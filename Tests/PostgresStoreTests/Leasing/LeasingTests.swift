@@ -327,7 +327,7 @@ import Transport
             let again = ContinuingRecipient(
                 ordinal: 0, deviceID: lost.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
             let ended = try await store.endJobs(
-                [queue.settled(lost, other: [0: .retried(.otherPassing)], again: [again]), queue.settled(held)],
+                [queue.settled(lost, other: [0: .retried(.otherTransient)], again: [again]), queue.settled(held)],
                 workerID: 1)
             #expect(ended.keys == [held.key])
             #expect(try await queue.number("select count(*) from pushq.job") == 0, "the lost one sends nothing again")

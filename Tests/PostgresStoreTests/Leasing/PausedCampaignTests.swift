@@ -88,7 +88,7 @@ import Transport
             default:
                 let again = ContinuingRecipient(
                     ordinal: 2, deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
-                let settled = queue.settled(job, other: [2: .retried(.otherPassing)], again: [again])
+                let settled = queue.settled(job, other: [2: .retried(.otherTransient)], again: [again])
                 #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             }
             let again = try #require(try await queue.claim().first)
@@ -112,7 +112,7 @@ import Transport
             let jobs = try await queue.claim()
             #expect(jobs.count == 2)
             let held = jobs[1]
-            let settled = queue.settled(jobs[0], other: [0: .failed(.otherPassing)])
+            let settled = queue.settled(jobs[0], other: [0: .failed(.otherTransient)])
             _ = try await queue.worker.endJobs([settled], workerID: 1)
             try await queue.run(
                 """
@@ -128,7 +128,7 @@ import Transport
             for (job, isLong) in [(byHand, false), (held, true)] {
                 let again = ContinuingRecipient(
                     ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
-                let settled = queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])
+                let settled = queue.settled(job, other: [0: .retried(.otherTransient)], again: [again])
                 _ = try await queue.worker.endJobs([settled], workerID: 1)
                 let next = try #require(try await queue.claim().first)
                 #expect(isLong ? next.sendWithin > .seconds(100_000) : next.sendWithin <= .seconds(60))
@@ -141,7 +141,7 @@ import Transport
     func `may be sent until its own time if its campaign is resumed after the campaign's own`(isHeld: Bool) async throws
     {
         try await withLease { _, _, queue, job in
-            let settled = queue.settled(job, other: [0: .failed(.otherPassing)])
+            let settled = queue.settled(job, other: [0: .failed(.otherTransient)])
             _ = try await queue.worker.endJobs([settled], workerID: 1)
             try await queue.run(
                 """
@@ -161,7 +161,7 @@ import Transport
 
     @Test func `is not waited for if the time of its campaign has passed and devices are in no job yet`() async throws {
         try await withLease { _, _, queue, job in
-            let settled = queue.settled(job, other: [0: .failed(.otherPassing)])
+            let settled = queue.settled(job, other: [0: .failed(.otherTransient)])
             _ = try await queue.worker.endJobs([settled], workerID: 1)
             try await queue.run(
                 """
@@ -184,7 +184,7 @@ import Transport
             } else {
                 let again = ContinuingRecipient(
                     ordinal: 2, deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
-                let settled = queue.settled(job, other: [2: .retried(.otherPassing)], again: [again])
+                let settled = queue.settled(job, other: [2: .retried(.otherTransient)], again: [again])
                 #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             }
             let back = try #require(try await queue.claim().first)
@@ -209,7 +209,7 @@ import Transport
         try await withLease { actor, database, queue, job in
             // The pause of a campaign is over when the campaign has ended.
             try await queue.run(Self.pause)
-            let settled = queue.settled(job, other: [1: .failed(.otherPassing)])
+            let settled = queue.settled(job, other: [1: .failed(.otherTransient)])
             _ = try await queue.worker.endJobs([settled], workerID: 1)
             let producer = try await database.connect()
             try await producer.runScript("begin; select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')")
@@ -273,7 +273,7 @@ import Transport
             let jobs = try await queue.claim()
             #expect(jobs.count == 2)
             _ = try await queue.worker.endJobs(
-                [queue.settled(jobs[0], other: [0: .failed(.otherPassing)])], workerID: 1)
+                [queue.settled(jobs[0], other: [0: .failed(.otherTransient)])], workerID: 1)
             let producer = try await database.connect()
             try await producer.runScript(
                 """

@@ -1,9 +1,10 @@
 import Foundation
-import PostgresStore
 import QueueCore
 import TestSupport
 import Testing
 import Transport
+
+@testable import PostgresStore
 
 /// The texts of a personal message that random devices get, compared with a simple implementation of the rules.
 @Suite(.timeLimit(.minutes(10))) struct `A claim of a personal message` {
@@ -202,6 +203,83 @@ import Transport
                 return String(decoding: payload, as: UTF8.self)
             }
             #expect(payloads == [#"{"aps" : {"alert":"\u00e9"}}"#, #"{"aps":{"alert": "x"}}"#])
+        }
+    }
+
+    /// Starts campaigns in two languages, `a` and `b`, and one without any, in jobs of two recipients. All recipients
+    /// have a device in German.
+    private func withTranslatedJobs(
+        _ body: @escaping @Sendable (isolated LoopActor, QueueFixture) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 12)
+            try await queue.run(
+                """
+                insert into pushq.profile (queue_id, device_id, locale) select queue_id, id, 'de' from pushq.device;
+                insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 1, 1 from pushq.queue
+                """)
+            for (key, message) in [
+                ("a", #"{"default":{"aps":{"alert":"x"}},"languages":{"de":{"aps":{"alert":"a in German"}}}}"#),
+                ("plain", #"{"aps":{"alert":"x"}}"#),
+                ("b", #"{"default":{"aps":{"alert":"x"}},"languages":{"de":{"aps":{"alert":"b in German"}}}}"#),
+            ] {
+                let campaign = try await queue.connection.execute(
+                    Statement("start", "select pushq.start_campaign('\(QueueFixture.name)', $1, $2::text::json)"),
+                    [.text(key), .text(message)]
+                ).one().int8("start_campaign")
+                try await queue.fanOut(campaign)
+            }
+            try await body(actor, queue)
+        }
+    }
+
+    /// A message may have 262,144 bytes, and a claim bring hundreds of its jobs.
+    @Test func `brings the languages of a message with one of its jobs`() async throws {
+        try await withTranslatedJobs { _, queue in
+            let rows = try await queue.worker.execute(
+                .claim,
+                [
+                    "queue_ids": .int4Array([queue.id]), "lanes": .int4Array([Lane.bulk.rawValue]),
+                    "quotas": .int4Array([100]), "run_ats": .timestamptzArray([0]), "job_ids": .int8Array([0]),
+                    "worker_id": .int8(1), "lease": .interval(.seconds(15)), "at_most_once_window": .int4(2),
+                ])
+            let translated = rows.filter { $0.bool("is_translated") }
+            #expect(rows.count == 18 && translated.count == 12)
+            let bearers = rows.filter { !$0.isNull("translations") }
+            #expect(bearers.count == 2)
+            #expect(Set(bearers.map { $0.int8("message_id") }) == Set(translated.map { $0.int8("message_id") }))
+        }
+    }
+
+    @Test func `is parsed once for all its jobs`() async throws {
+        try await withTranslatedJobs { _, queue in
+            let jobs = try await queue.claim(100)
+            let personal = jobs.compactMap(\.personal)
+            #expect(jobs.count == 18 && personal.count == 12)
+            #expect(Set(personal.map { ObjectIdentifier($0.message) }).count == 2)
+            #expect(Set(jobs.filter { $0.personal != nil }.map(\.message.id)).count == 2)
+        }
+    }
+
+    @Test func `gives all jobs of a message its languages, also in separate claims and in any order of the rows`()
+        async throws
+    {
+        try await withTranslatedJobs { _, queue in
+            // An update puts the oldest job behind the others in the table.
+            try await queue.run(
+                "update pushq.job set losses = 1 where id in (select min(id) from pushq.job group by root_id)")
+            var alerts: [String: Int] = [:]
+            for count in [1, 4, 8, 100] as [Int32] {
+                for job in try await queue.claim(count) {
+                    for ordinal in job.deviceIDs.indices {
+                        var payload = job.message.payload
+                        job.personal?.join(for: ordinal, into: &payload)
+                        let alert = try Self.alert(of: payload)
+                        alerts[alert ?? "", default: 0] += 1
+                    }
+                }
+            }
+            #expect(alerts == ["a in German": 12, "x": 12, "b in German": 12])
         }
     }
 }

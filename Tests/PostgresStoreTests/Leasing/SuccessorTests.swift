@@ -65,7 +65,7 @@ import Transport
             #expect(traced.contains { $0.contains("APNs accepted it") }, "\(traced)")
             let before = try await queue.texts(
                 "select what from pushq.trace('\(Self.name)', token => 'a1', campaign => 'k')")
-            #expect(before.last == "it goes on by a newer token of the same installation", "\(before)")
+            #expect(before.last == "it continues with a newer token of the same installation", "\(before)")
         }
     }
 
@@ -510,7 +510,7 @@ import Transport
                 }
                 let starts = traces.map { $0.first { $0.contains("was started") } }
                 #expect(starts[0]?.contains("this device gets the share") == true && starts[0] == starts[1])
-                #expect(traces[0].last == "it goes on by a newer token of the same installation", "\(traces[0])")
+                #expect(traces[0].last == "it continues with a newer token of the same installation", "\(traces[0])")
             }
         }
     }

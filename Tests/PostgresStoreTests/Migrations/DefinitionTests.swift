@@ -66,6 +66,25 @@ struct `Applying functions and views anew` {
         }
     }
 
+    @Test func `a function that has to be made anew waits for a session that uses a view of it`() async throws {
+        try await withEmptyDatabase { actor, database in
+            let (connection, reader) = (try await database.connect(), try await database.connect())
+            let shown = view("select pushq.answer() as n")
+            _ = try await migrate(connection, function("select 1"), shown)
+            try await reader.runScript("begin; select * from pushq.shown")
+            let migrating = Task {
+                _ = actor
+                return try await migrate(connection, function("select 'two'::text", returns: "text"), shown)
+            }
+            let waiting = "select count(*) from pg_locks where not granted and relation = 'pushq.shown'::regclass"
+            try await eventually("the migrator waits") { try await text(reader, waiting) == "1" }
+            try await eventually("the lock was not granted in time") { try await text(reader, waiting) == "0" }
+            try await reader.runScript("commit")
+            #expect(try await migrating.value.definitions == ["functions/answer", "views/shown"])
+            #expect(try await text(connection, "select n from pushq.shown") == "two")
+        }
+    }
+
     @Test func `what no file has any more is dropped, though one thing uses the other`() async throws {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
@@ -109,13 +128,36 @@ struct `Applying functions and views anew` {
                 try await migrate(connection, function("select 1", "other"))
             }
             let message = try #require(error?.description)
-            #expect(message.contains("answer() because other objects depend on it (2BP01); if"))
+            #expect(message.contains("answer() because other objects depend on it; view "))
+            #expect(message.contains("report depends on function pushq.answer() (2BP01); if"))
             #expect(message.hasSuffix("if something of yours uses it, drop that first"))
             // The migrator changed nothing.
             #expect(try await text(connection, "select to_regproc('pushq.other')") == nil)
             try await connection.runScript("drop view public.report")
             #expect(try await migrate(connection, function("select 1", "other")).dropped == ["function pushq.answer()"])
             #expect(try await text(connection, "select pushq.theirs()") == "3")
+        }
+    }
+
+    /// PostgreSQL's message about several objects names none.
+    @Test func `what somebody built on one of several that are dropped is named, on one line`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            _ = try await migrate(connection, function("select 1"), function("select 2", "second"))
+            try await connection.runScript(
+                """
+                create view public.report as select pushq.answer() as n;
+                create view public.summary as select pushq.answer() as n
+                """)
+            let error = await #expect(throws: MigrationError.self) {
+                try await migrate(connection, function("select 1", "other"))
+            }
+            let message = try #require(error?.description)
+            for view in ["report", "summary"] {
+                #expect(message.contains("\(view) depends on function pushq.answer()"), "\(message)")
+            }
+            #expect(message.hasSuffix("(2BP01); if something of yours uses it, drop that first"), "\(message)")
+            #expect(!message.contains("\n"))
         }
     }
 

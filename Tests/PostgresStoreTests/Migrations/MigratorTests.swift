@@ -242,6 +242,42 @@ struct `Migrating` {
         }
     }
 
+    /// It may set the role of the owner, but would have none of its rights when it reads what is missing.
+    @Test(arguments: ["", "with admin option"])
+    func `by a login that does not inherit the rights of its roles is refused before anything is made`(
+        option: String
+    ) async throws {
+        try await withEmptyDatabase { _, database in
+            let (admin, login) = (try await database.connect(), "aloof_\(database.name)")
+            // Roles belong to the server: this creates them.
+            _ = try await Migrator(admin, [], []).run()
+            try await admin.runScript(
+                """
+                drop schema pushq;
+                create role \(login) login noinherit;
+                grant pushq_owner to \(login) \(option);
+                grant create on database \(database.name) to \(login)
+                """)
+            let error = await #expect(throws: MigrationError.self) {
+                try await Migrator(try await database.connect(login: login)).run()
+            }
+            let version = try await admin.execute(
+                Statement("version", "select current_setting('server_version_num')::int as number")
+            ).one().int4("number")
+            let remedy =
+                "alter role \(login) inherit"
+                + (version >= 160_000 ? "; grant pushq_owner to \(login) with inherit true" : "")
+            #expect(
+                error?.description
+                    == "rights/roles failed, nothing of it was done: \(login) would have none of the rights of "
+                    + "pushq_owner, since it does not inherit those of its roles; run in PostgreSQL: \(remedy); then "
+                    + "migrate again")
+            #expect(try await admin.execute(schemaExists).one().bool("exists") == false)
+            try await admin.runScript(remedy)
+            #expect(try await Migrator(try await database.connect(login: login), Self.two).run().applied.count == 2)
+        }
+    }
+
     @Test func `leaves duties to workers where a dump had none`() async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
@@ -274,6 +310,24 @@ struct `Migrating` {
             var applied: [String] = []
             for run in runs { applied += try await run.value.applied }
             #expect(applied.sorted() == ["0001_first", "0002_second"])
+        }
+    }
+
+    @Test func `names the session that has held the lock all the time, and may be started again`() async throws {
+        try await withEmptyDatabase { _, database in
+            let (connection, holder) = (try await database.connect(), try await database.connect())
+            _ = try await Migrator(connection, Self.two).run()
+            try await holder.runScript("begin; lock table pushq.migration in share row exclusive mode")
+            let process = try await holder.execute(Statement("process", "select pg_backend_pid() as id")).one().int4(
+                "id")
+            let error = await #expect(throws: MigrationError.self) {
+                try await Migrator(connection, Self.two).run(within: .seconds(2))
+            }
+            let text = try #require(error?.description)
+            #expect(
+                text.hasPrefix("another migrate seems to be running: process \(process) of login "), "\(text)")
+            try await holder.runScript("rollback")
+            #expect(try await Migrator(connection, Self.two).run().isUpToDate)
         }
     }
 

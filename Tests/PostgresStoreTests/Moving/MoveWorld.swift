@@ -104,29 +104,24 @@ struct MoveWorld {
 func withMoveWorld(
     devices: Int = 20, _ body: @escaping @Sendable (isolated LoopActor, MoveWorld) async throws -> Void
 ) async throws {
-    try await withDatabase { _, one in
-        let (name, address) = (one.name, one.address)
-        try await withDatabase { actor, there in
-            let here = TestDatabase(name: name, address: address, loop: actor.loop)
-            defer { here.closeConnections() }
-            let first = try await QueueFixture(here, devices: devices)
-            let keys = try MasterKeys.random()
-            let second = try await there.connect()
-            // IDs of rows differ between the two databases.
-            try await second.runScript(
-                """
-                select pushq.set_database_number(5);
-                insert into pushq.tenant (name) values ('beta'), ('gamma');
-                insert into pushq.app (tenant_id, bundle_id) select id, 'com.' || name from pushq.tenant;
-                insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'sandbox' from pushq.app
-                """)
-            try await body(
-                actor,
-                MoveWorld(
-                    first: first, second: second,
-                    secondWorker: try await there.connect(login: TestServer.workerLogin), here: here, there: there,
-                    keys: keys))
-        }
+    try await withTwoDatabases { actor, here, there in
+        let first = try await QueueFixture(here, devices: devices)
+        let keys = try MasterKeys.random()
+        let second = try await there.connect()
+        // IDs of rows differ between the two databases.
+        try await second.runScript(
+            """
+            select pushq.set_database_number(5);
+            insert into pushq.tenant (name) values ('beta'), ('gamma');
+            insert into pushq.app (tenant_id, bundle_id) select id, 'com.' || name from pushq.tenant;
+            insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'sandbox' from pushq.app
+            """)
+        try await body(
+            actor,
+            MoveWorld(
+                first: first, second: second,
+                secondWorker: try await there.connect(login: TestServer.workerLogin), here: here, there: there,
+                keys: keys))
     }
 }
 

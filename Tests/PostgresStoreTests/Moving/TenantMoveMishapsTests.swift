@@ -419,6 +419,35 @@ import Transport
         }
     }
 
+    @Test
+    func `entries of a detached tenant are kept as long as its own setting says, here and when it is removed later`()
+        async throws
+    {
+        try await withMoveWorld { _, world in
+            try await world.fill()
+            let first = world.first.connection
+            var change = TenantChange()
+            change.audit = .days(3650)
+            #expect(try await first.setTenant("acme", to: change))
+            try await world.first.run(
+                """
+                insert into pushq.audit (changed_at, login, tenant, object, action, changes)
+                values (now() - interval '500 days', 'anna', 'acme', 'queue', 'changed', '{}')
+                """)
+            try await world.begin()
+            try await world.detach()
+            try await first.forget()
+            let old = "select count(*) from pushq.audit where login = 'anna'"
+            #expect(try await world.first.number(old) == 1)
+
+            _ = try await world.mover().run(under: world.keys)
+            #expect(try await world.number(old, in: world.second) == 1)
+            _ = try await world.second.removeTenant("acme")
+            try await world.second.forget()
+            #expect(try await world.number(old, in: world.second) == 1)
+        }
+    }
+
     private func audit(in store: PostgresConnection) async throws -> [String] {
         try await store.execute(
             Statement(

@@ -131,8 +131,8 @@ import Transport
         try await withMoveWorld { actor, world in
             try await world.first.run(
                 """
-                select pushq.add_schedule('\(Self.name)', 'daily', '@daily', \(Self.payload));
-                update pushq.schedule set next_at = now() - interval '1 minute'
+                select pushq.add_schedule('\(Self.name)', 'daily', '@daily', \(Self.payload), after_outage => 'once');
+                update pushq.schedule set next_at = pushq.cron_run(cron, time_zone, now(), true)
                 """)
             // A worker's transaction has found the schedule and has not committed.
             let late = try await world.here.connect()
@@ -195,7 +195,7 @@ import Transport
                 _ = try await worker.judgeSuspects()
                 _ = try await worker.runDueSchedule()
                 try await worker.countUsage()
-                _ = try await worker.takeWebhook(lease: .seconds(1), most: 10, opening: world.keys)
+                _ = try await worker.takeWebhook(lease: .seconds(1), atMost: 10, opening: world.keys)
             }
             try await late.runScript("commit")
             let report = try await moving.value
@@ -209,7 +209,7 @@ import Transport
         try await withMoveWorld { actor, world in
             try await world.fill()
             let (old, new) = (world.first.worker, world.secondWorker)
-            let underWay = try #require(try await old.takeWebhook(lease: .seconds(60), most: 1, opening: world.keys))
+            let underWay = try #require(try await old.takeWebhook(lease: .seconds(60), atMost: 1, opening: world.keys))
             let mover = try await world.mover()
             let moving = Task {
                 _ = actor
@@ -222,8 +222,8 @@ import Transport
                     "select count(*) from pushq.tenant_move where reports_held_until is not null") == 1
             }
             #expect(try await world.first.number("select count(*) from pushq.tenant where suspended_at is null") == 1)
-            _ = try await old.noteTaken(underWay)
-            #expect(try await old.takeWebhook(lease: .seconds(60), most: 1, opening: world.keys) == nil)
+            _ = try await old.noteAccepted(underWay)
+            #expect(try await old.takeWebhook(lease: .seconds(60), atMost: 1, opening: world.keys) == nil)
             _ = try await moving.value
 
             // The webhook continues after that message. A report created here, and one of a new queue, come after all
@@ -239,12 +239,12 @@ import Transport
             _ = try await new.listFeedback()
             var last = underWay.last
             var count = 1
-            while let turn = try await new.takeWebhook(lease: .seconds(60), most: 1, opening: world.keys) {
+            while let turn = try await new.takeWebhook(lease: .seconds(60), atMost: 1, opening: world.keys) {
                 #expect(turn.first == last)
                 #expect(turn.last > last)
                 last = turn.last
                 count += 1
-                _ = try await new.noteTaken(turn)
+                _ = try await new.noteAccepted(turn)
             }
             #expect(
                 try await world.number(
@@ -259,11 +259,11 @@ import Transport
         try await withMoveWorld { _, world in
             try await world.fill()
             let failed = try #require(
-                try await world.first.worker.takeWebhook(lease: .seconds(60), most: 2, opening: world.keys))
+                try await world.first.worker.takeWebhook(lease: .seconds(60), atMost: 2, opening: world.keys))
             _ = try await world.first.worker.noteFailed(failed, problem: "it answered 500", pause: .zero)
             _ = try await world.mover().run(under: world.keys)
             let again = try #require(
-                try await world.secondWorker.takeWebhook(lease: .seconds(60), most: 250, opening: world.keys))
+                try await world.secondWorker.takeWebhook(lease: .seconds(60), atMost: 250, opening: world.keys))
             #expect(again.first == failed.first)
             #expect(again.last == failed.last)
             #expect(again.message == failed.message)

@@ -52,4 +52,15 @@ import Transport
             #expect(inactive == 0, "in \(lists) lists")
         }
     }
+
+    @Test(arguments: ["filter => 'locale is missing'", "of_kind => 'alert'", "filter => null"])
+    func `may have any number of rows, and null means all`(selection: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            for (most, count) in [("2", 2), ("3000000000", 3), ("9223372036854775807", 3), ("null", 3)] {
+                let devices = "pushq.show_devices('\(QueueFixture.name)', 0, null, false, \(most), \(selection))"
+                #expect(try await queue.number("select count(*) from \(devices)") == count, "\(most)")
+            }
+        }
+    }
 }

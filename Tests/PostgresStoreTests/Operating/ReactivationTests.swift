@@ -1,3 +1,4 @@
+import Foundation
 import PostgresStore
 import QueueCore
 import TestSupport
@@ -143,6 +144,31 @@ import Transport
             try await producer.runScript("rollback")
             #expect(try await undo(queue, reason: .badDeviceToken).reactivated == 1)
             #expect(try await inactive(queue) == 0)
+        }
+    }
+
+    @Test func `late is kept, and shown, for as long as any report that is listed that day`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 400)
+            try await campaign("one", .unregistered, devices: 2, in: queue)
+            try await queue.run(
+                """
+                do $$
+                begin
+                  while pushq.make_partition(pushq.today() - 29, 0) is not null loop end loop;
+                end $$;
+                update pushq.feedback set day = day - 29, recorded_at = recorded_at - interval '29 days'
+                """)
+            #expect(try await undo(queue, reason: .unregistered).reactivated == 2)
+            try await queue.upkeep(inDays: 20)
+            try await queue.run("select pushq.list_feedback(100)")
+            let listed = Statement("listed", "select verdict from pushq.feedback_after($1)")
+            let rows = try await queue.connection.execute(listed, [.text("\(QueueFixture.name)")])
+            #expect(rows.map { $0.text("verdict") } == ["undone", "undone"])
+            let now = Date.now
+            let entries = try await queue.connection.feedback(
+                ofQueue: QueueFixture.name, since: now - 30 * 86400, until: now - 28 * 86400, limit: 100)
+            #expect(entries.map(\.verdict) == ["undone", "undone"])
         }
     }
 

@@ -60,9 +60,9 @@ extension `The trace of a notification` {
             }
             let job = try #require(try await queue.claim(lane: .normal).first)
             let place = try #require(job.deviceIDs.firstIndex(of: device))
-            let goneOn = Outcome.retried(.givenBack)
+            let givenBack = Outcome.retried(.givenBack)
             var outcomes = [UInt8](repeating: 0, count: 3)
-            outcomes[place] = goneOn.rawValue
+            outcomes[place] = givenBack.rawValue
             let handOver = HandOver(
                 progress: LeaseProgress(key: job.key, watermark: 3, outcomes: outcomes),
                 recipients: [
@@ -70,14 +70,14 @@ extension `The trace of a notification` {
                 ])
             _ = try await queue.worker.handOver([handOver], workerID: 1, lease: .seconds(15), number: 1)
             let held = try await words()
-            #expect(held.count == 2 && held[0].hasSuffix("before APNs had taken it; its job has not ended yet"))
+            #expect(held.count == 2 && held[0].hasSuffix("before APNs had accepted it; its job has not ended yet"))
             #expect(held[1].hasPrefix("it waits: the queue has no credential"), "\(held)")
 
             let other = try #require(try await queue.claim(lane: .normal).first)
             _ = try await queue.worker.endJobs([queue.settled(other)], workerID: 1)
             #expect(try await words().last == "APNs accepted it")
-            _ = try await queue.worker.endJobs([queue.settled(job, other: [place: goneOn])], workerID: 1)
-            #expect(try await words() == ["a worker gave it back before APNs had taken it", "APNs accepted it"])
+            _ = try await queue.worker.endJobs([queue.settled(job, other: [place: givenBack])], workerID: 1)
+            #expect(try await words() == ["a worker gave it back before APNs had accepted it", "APNs accepted it"])
             let times = try await trace(token(2), root: root, queue).compactMap(\.at)
             #expect(times == times.sorted())
         }

@@ -35,25 +35,44 @@ import Transport
             #expect(try await shown() == .draining)
         }
     }
+
+    @Test func `is told with its start, also after others have taken it for lost and deleted its row`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            var report = WorkerReport(name: "w")
+            report.uptime = .seconds(2 * 3600)
+            for _ in 1...2 {
+                try await queue.worker.showWorker(1, report)
+                #expect(
+                    try await queue.number(
+                        """
+                        select count(*) from pushq.worker
+                        where started_at between now() - interval '3 hours' and now() - interval '1 hour'
+                        """) == 1)
+                try await queue.run("delete from pushq.worker")
+            }
+        }
+    }
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `What dead workers leave behind` {
-    @Test func `is cleared away by those that live, a sleeper without a worker too`() async throws {
+    @Test func `is cleared away by those that live, and a sleeper's row by upkeep`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             for id: Int64 in [1, 2, 3] {
                 try await queue.worker.showWorker(id, WorkerReport(name: "w"))
                 try await queue.worker.fallAsleep(id, serving: "*")
             }
-            // The first worker is gone, only the sleeper's row of the second is left, and the third is working.
+            // The first worker is gone, only the sleeper's row of the second is left, and the third sleeps.
             try await queue.run(
                 """
                 update pushq.worker set seen_at = now() - interval '2 minutes' where id = 1;
                 delete from pushq.worker where id = 2;
-                update pushq.sleeper set since = now() - interval '2 minutes'
+                update pushq.sleeper set since = now() - interval '2 minutes' where worker_id <> 3
                 """)
             try await queue.worker.showWorker(3, WorkerReport(name: "w"))
             #expect(try await queue.number("select sum(id) from pushq.worker") == 3)
+            try await queue.worker.forget()
             #expect(try await queue.number("select sum(worker_id) from pushq.sleeper") == 3)
         }
     }

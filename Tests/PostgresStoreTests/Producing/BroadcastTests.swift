@@ -147,7 +147,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             let newest = try await broadcast(to: channel, in: queue)
             let again = ContinuingRecipient(
                 ordinal: 0, deviceID: held.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
-            let settled = queue.settled(held, other: [0: .retried(.otherPassing)], again: [again])
+            let settled = queue.settled(held, other: [0: .retried(.otherTransient)], again: [again])
             #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             let sendable = try await claimed(queue).map { ($0.rootID, !$0.activeIDs.isEmpty) }
             #expect(Dictionary(uniqueKeysWithValues: sendable) == [old: false, newest: true])

@@ -26,8 +26,9 @@ import Transport
         }
     }
 
-    /// The local time in UTC a minute ago, such as 09:30.
-    private static let now = "to_char(now() at time zone 'UTC' - interval '1 minute', 'HH24:MI')"
+    /// The local time in UTC a minute ago, such as 2026-11-30T09:30: without the day, it would be the next day's just
+    /// after midnight.
+    private static let now = #"to_char(now() at time zone 'UTC' - interval '1 minute', 'YYYY-MM-DD"T"HH24:MI')"#
 
     /// Ends that are a minute before the second of two waves. The waves are an hour apart.
     private static let early = [
@@ -154,8 +155,10 @@ import Transport
                 "", ", send_by => now() + interval '62 minutes'", ", expiration => 0",
                 ", expiration => extract(epoch from now() + interval '62 minutes')::bigint",
             ]
+            // The same for the repeated calls.
+            let now = try await queue.texts("select \(Self.now)")[0]
             for (index, end) in late.enumerated() {
-                let options = ", local_time => \(Self.now)\(end)"
+                let options = ", local_time => '\(now)'\(end)"
                 let campaign = try await queue.startCampaign(key: "k\(index)", options: options)
                 // A producer may repeat the call after the end.
                 try await queue.run("update pushq.profile set time_zone = 'Etc/GMT+2' where time_zone = 'Etc/GMT+1'")
@@ -193,7 +196,9 @@ import Transport
                 insert into pushq.device (queue_id, token) values (\(queue.id), '\\xaa');
                 insert into pushq.profile (queue_id, device_id, time_zone)
                 select queue_id, id, 'Etc/GMT+12' from pushq.device where token = '\\xaa';
-                update pushq.schedule set next_at = date_trunc('minute', now()), options = options || '{"send_by": "1 hour"}'
+                update pushq.schedule
+                set cron = '* * * * *', next_at = date_trunc('minute', now()),
+                    options = options || '{"send_by": "1 hour"}'
                 where name = 'long'
                 """)
             #expect(try await queue.texts("select event from pushq.run_due_schedule()") == ["started"])

@@ -20,6 +20,16 @@ struct CampaignMessageCase: Sendable {
         CampaignMessageCase(#"{"default":\#(payload),"languages":\#(languages)}"#, refusal)
     }
 
+    /// A message whose default has 21 bytes, with one payload in each of many languages, of so many bytes.
+    private static func translated(bytes: [Int], _ refusal: String? = nil) -> CampaignMessageCase {
+        let letters = Array("abcdefghijklmnopqrstuvwxyz")
+        let languages = bytes.enumerated().map { number, count in
+            let text = String(repeating: "x", count: count - 20)
+            return #""\#(letters[number / 26])\#(letters[number % 26])":{"aps":{"alert":"\#(text)"}}"#
+        }
+        return translated("{" + languages.joined(separator: ",") + "}", refusal)
+    }
+
     static let all: [CampaignMessageCase] = placeholders + languages + activities
 
     private static let placeholders: [CampaignMessageCase] = [
@@ -143,6 +153,10 @@ struct CampaignMessageCase: Sendable {
                 }
                 .joined(separator: ",") + "}",
             "the message has 101 languages: use at most 100"),
+        translated(bytes: Array(repeating: 4095, count: 64) + [43]),
+        translated(
+            bytes: Array(repeating: 4095, count: 64) + [44],
+            "the message has 262145 bytes in all its languages: use at most 262144"),
         CampaignMessageCase(
             #"""
             {"default":{"aps":{"timestamp":1,"event":"update","content-state":{}}},"languages":{"de":{"aps":{"timestamp":1,

@@ -49,6 +49,7 @@ import Transport
     /// Options of campaigns to 1,000 devices at about 0.01 pushes a second, with the number of warnings for each.
     private static let paces = [
         ("max_rate => 0.01", 1), ("max_rate => 0.012", 0), ("max_rate => 0.01, holdout => 0.2", 0),
+        ("max_rate => 0.01, holdout => 0.999999999", 0),
         ("max_rate => 0.01, send_by => now() + interval '2 days'", 0),
         ("max_rate => 0.01, filter => 'locale = ''de'''", 0),
         ("max_rate => 0.01, tokens => array(select encode(token, 'hex') from pushq.device limit 800)", 0),
@@ -114,7 +115,9 @@ import Transport
           || to_char(now() at time zone 'UTC' + interval '3 minutes', '-HH24:MI')
         """
 
-    @Test(arguments: ["", ", local_time => to_char(now() at time zone 'UTC' - interval '2 minutes', 'HH24:MI')"])
+    @Test(arguments: [
+        "", #", local_time => to_char(now() at time zone 'UTC' - interval '2 minutes', 'YYYY-MM-DD"T"HH24:MI')"#,
+    ])
     func `has the time that quiet hours leave`(clock: String) async throws {
         try await withQueue(devices: 1000) { _, queue in
             try await queue.run(
@@ -154,7 +157,7 @@ import Transport
             #expect(try await queue.number("select count(*) from pushq.device where active") == 99)
             let tokens = "\(Self.minute), tokens => array(select encode(token, 'hex') from pushq.device)"
             #expect(try await preview(queue, tokens) == "39 of 1000, 60")
-            let time = "local_time => to_char(now() at time zone 'UTC' - interval '1 minute', 'HH24:MI')"
+            let time = #"local_time => to_char(now() at time zone 'UTC' - interval '1 minute', 'YYYY-MM-DD"T"HH24:MI')"#
             #expect(try await preview(queue, "\(tokens), \(time), default_zone => 'UTC'") == "39 of 1000, 60")
         }
     }
@@ -190,7 +193,10 @@ import Transport
             let slow = warnings.filter { $0.contains("recipients would expire") }
             #expect(warnings.count == 3 && slow.count == 3, "\(warnings)")
             warnings = []
-            try await queue.run("update pushq.schedule set next_at = now() - interval '1 minute' where name = 'slow'")
+            try await queue.run(
+                """
+                update pushq.schedule set cron = '* * * * *', next_at = date_trunc('minute', now()) where name = 'slow'
+                """)
             #expect(try await queue.texts("select event from pushq.run_due_schedule()") == ["started"])
             #expect(warnings == [])
             // A producer who runs the schedule by hand does get the warning.

@@ -45,7 +45,7 @@ import Testing
             let again = ContinuingRecipient(
                 ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
             _ = try await queue.worker.endJobs(
-                [queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])], workerID: 1)
+                [queue.settled(job, other: [0: .retried(.otherTransient)], again: [again])], workerID: 1)
             let retry = try #require(try await queue.claim(lane: .normal).first)
             #expect(retry.rootID == root)
             #expect(retry.isCancelled)
@@ -68,7 +68,7 @@ import Testing
     }
 
     /// After the loss of a worker, nobody knows which of these it has sent to, if any.
-    @Test(arguments: ["cancel(queue, root)", "cancel_job(queue, job)"])
+    @Test(arguments: ["cancel(queue, root)", "cancel_job(queue, job)", "cancel_jobs(queue, jobs)"])
     func `warns of those who may have got the push, and claims of nobody that they have`(cancel: String) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -76,6 +76,7 @@ import Testing
             try await queue.run("update pushq.job set losses = 1")
             let call = cancel.replacing("queue", with: "'\(Self.name)'").replacing("root", with: "\(root)")
                 .replacing(" job)", with: " (select id from pushq.job))")
+                .replacing(" jobs)", with: " array(select id from pushq.job))")
             var warnings: [String] = []
             queue.connection.onWarning = { warnings.append("\($0)") }
             try await queue.run("select pushq.\(call)")
@@ -119,7 +120,7 @@ import Testing
                 jobs.map { job in
                     let again = ContinuingRecipient(
                         ordinal: 1, deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
-                    return queue.settled(job, other: [1: .retried(.otherPassing)], again: [again])
+                    return queue.settled(job, other: [1: .retried(.otherTransient)], again: [again])
                 }, workerID: 1)
             let retries = try await queue.claim(lane: .normal)
             #expect(retries.filter(\.isCancelled).map(\.deviceIDs) == [[jobs[0].deviceIDs[1]]])
@@ -128,16 +129,18 @@ import Testing
     }
 
     /// What went on in another job before the cancellation was committed used to be sent.
-    @Test func `of one job holds for what goes on while it is not committed`() async throws {
+    @Test(arguments: ["cancel_job('QUEUE', JOB)", "cancel_jobs('QUEUE', '{JOB}')"])
+    func `of one job holds for what goes on while it is not committed`(cancel: String) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             _ = try await send(2, in: queue)
             let job = try #require(try await queue.claim(lane: .normal).first)
             let again = ContinuingRecipient(
                 ordinal: 1, deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
-            let ended = queue.settled(job, other: [1: .retried(.otherPassing)], again: [again])
+            let ended = queue.settled(job, other: [1: .retried(.otherTransient)], again: [again])
             let producer = try await database.connect()
-            try await producer.runScript("begin; select pushq.cancel_job('\(Self.name)', \(job.key.jobID))")
+            let call = cancel.replacing("QUEUE", with: "\(Self.name)").replacing("JOB", with: "\(job.key.jobID)")
+            try await producer.runScript("begin; select pushq.\(call)")
             #expect(try await queue.worker.endJobs([ended], workerID: 1).keys.isEmpty)
             try await producer.runScript("commit")
             #expect(try await queue.worker.endJobs([ended], workerID: 1).keys == [job.key])
@@ -193,7 +196,7 @@ import Testing
             let root = try await send(2, in: queue, options: ", key => 'k'")
             let job = try #require(try await queue.claim(lane: .normal).first)
             _ = try await queue.worker.endJobs(
-                [queue.settled(job, other: [0: .failed(.otherPassing)])], workerID: 1)
+                [queue.settled(job, other: [0: .failed(.otherTransient)])], workerID: 1)
             let cancelled =
                 isOfJob
                 ? try await queue.connection.cancelJob(job.key.jobID, inQueue: Self.name)
@@ -216,7 +219,7 @@ import Testing
             try await queue.fanOut(campaign)
             let job = try #require(try await queue.claim().first)
             _ = try await queue.worker.endJobs(
-                [queue.settled(job, other: [0: .failed(.otherPassing)])], workerID: 1)
+                [queue.settled(job, other: [0: .failed(.otherTransient)])], workerID: 1)
             let cancel = "select pushq.cancel_campaign('\(Self.name)', 'k')::int"
             #expect(try await queue.number(cancel) == 0)
             let summary = try await queue.connection.campaign("k", ofQueue: Self.name)
@@ -234,7 +237,7 @@ import Testing
             let root = try await send(4, in: queue)
             let job = try #require(try await queue.claim(1, lane: .normal).first)
             _ = try await queue.worker.endJobs(
-                [queue.settled(job, other: [0: .failed(.otherPassing)])], workerID: 1)
+                [queue.settled(job, other: [0: .failed(.otherTransient)])], workerID: 1)
             #expect(try await stopped(root, in: queue) == [2, 0])
             await #expect {
                 try await queue.connection.retryFailed(ofJob: job.key.jobID, inQueue: Self.name)

@@ -139,6 +139,36 @@ import Transport
         }
     }
 
+    /// It used to see nothing of the new device's profile, and to write its own over it.
+    @Test(
+        arguments: [
+            // As an import adds it.
+            """
+            insert into pushq.device (queue_id, token, user_key) select q.id, '\\xa1', 'ann' from pushq.queue q;
+            insert into pushq.profile (queue_id, device_id, locale, tags)
+            select d.queue_id, d.id, 'de', '{vip}' from pushq.device d
+            """,
+            "select pushq.register_device('\(name)', 'a1', 'ann', locale => 'de', tags => '{vip}')",
+        ], ["ann", "bob"])
+    func `keep what another one has said of a new token that an app registers`(adding: String, user: String)
+        async throws
+    {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database)
+            try await run(
+                queue, database, on: actor, open: adding,
+                waiting: "select pushq.register_device('\(Self.name)', 'a1', '\(user)')"
+            ).get()
+            let known = try await queue.texts(
+                """
+                select concat_ws(' ', d.user_key, p.locale, nullif(array_to_string(p.tags, ','), ''))
+                from pushq.device d
+                join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
+                """)
+            #expect(known == [user == "ann" ? "ann de vip" : "bob de"])
+        }
+    }
+
     // MARK: Tokens of one installation
 
     private static func register(_ token: String, _ user: String, _ installation: String? = nil) -> String {
@@ -218,10 +248,12 @@ import Transport
                 queue, database, on: actor,
                 open: "select from pushq.profile p join pushq.device d on d.id = p.device_id "
                     + "where d.token = '\\xa1' for update of p",
-                waiting: [.add("token,tags\na1,x\nb1,y\n")],
+                // Tags would lock the devices.
+                waiting: [.add("token,first_seen_at\na1,2020-06-01T00:00:00Z\nb1,2020-06-01T00:00:00Z\n")],
                 meanwhile: "select pushq.forget_device('\(Self.name)', 'b1')")
             for end in ends { try end.get() }
-            #expect(try await queue.texts("select array_to_string(tags, ',') from pushq.profile") == ["x"])
+            #expect(
+                try await queue.texts("select date_part('year', first_seen_at) from pushq.profile") == ["2020"])
         }
     }
 }

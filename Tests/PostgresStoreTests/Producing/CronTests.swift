@@ -119,6 +119,33 @@ import Testing
         }
     }
 
+    /// Times that may have been calculated with other time zone data, and when these runs are due if it is later.
+    private static let moved: [(cron: String, stored: String, later: String?)] = [
+        ("0 9 * * *", "08:00", "09:00"), ("0 9 * * *", "09:00", nil), ("0 9 * * *", "10:00", nil),
+        ("0 9 * * *", "08:30", "09:00"), ("0 9 * * *", "06:00", "09:00"), ("0 9 * * *", "05:59", nil),
+        // The run before is nearer than the next one, or as near.
+        ("0 9,12 * * *", "10:00", nil), ("0 9,11 * * *", "10:00", nil), ("0 9,11 * * *", "08:00", "09:00"),
+        ("0 9,10 * * *", "09:00", nil), ("0 9,10 * * *", "08:00", "09:00"), ("0 9,10 * * *", "11:00", nil),
+        ("*/30 * * * *", "10:30", nil), ("*/30 * * * *", "10:25", "10:30"), ("*/30 * * * *", "10:35", nil),
+        ("0 9 22 12 *", "08:00", nil), ("0 9 22 11 *", "08:00", "09:00"),
+    ]
+    private static let movedRun = Statement(
+        "moved_run",
+        #"""
+        select to_char(pushq.moved_run($cron, 'UTC', $stored::timestamptz) at time zone 'UTC', 'HH24:MI') as later
+        """#)
+
+    @Test func `finds the run that other time zone data has made later`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            for (cron, stored, later) in Self.moved {
+                let parameters: Parameters = ["cron": .text(cron), "stored": .text("2026-11-22T\(stored)Z")]
+                let found = try await store.execute(Self.movedRun, parameters).one().optionalText("later")
+                #expect(found == later, "\(cron) at \(stored)")
+            }
+        }
+    }
+
     private static let mistakes: [(cron: String, place: Int, problem: String)] = [
         ("", 1, "it is empty"),
         ("0 9 * *", 8, "expected five fields, which are minute, hour, day of month, month and day of week, not 4"),

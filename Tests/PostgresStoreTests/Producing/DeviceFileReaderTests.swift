@@ -9,9 +9,9 @@ import Testing
     /// Returns the rows of a file, read in pieces of `pieceBytes` bytes.
     private func read(
         _ text: String, pieceBytes: Int = 1_000_000, for purpose: DeviceFileReader.Purpose = .importing,
-        goesOn: Bool = false
+        notesBrokenLines: Bool = false
     ) throws -> (reader: DeviceFileReader, rows: [UInt8]) {
-        var reader = DeviceFileReader(file: "devices.csv", for: purpose, goesOn: goesOn)
+        var reader = DeviceFileReader(file: "devices.csv", for: purpose, notesBrokenLines: notesBrokenLines)
         var rows = CopyRows()
         let bytes = Array(text.utf8)
         for start in stride(from: 0, to: bytes.count, by: pieceBytes) {
@@ -128,7 +128,7 @@ import Testing
             let lines = ["token,user_key", "01,\"a\nb\"", broken] + (1...4000).map { "ab,user \($0) of many" } + [last]
             for (pieceBytes, end) in [(1_000_000, "\n"), (5000, "\r\n")] {
                 let text = lines.joined(separator: end) + end
-                let reader = try read(text, pieceBytes: pieceBytes, goesOn: true).reader
+                let reader = try read(text, pieceBytes: pieceBytes, notesBrokenLines: true).reader
                 #expect(reader.deviceCount == 4002)
                 #expect(reader.refusals == [DeviceFileError(file: "devices.csv", line: 4, problem: problem)])
                 let error = #expect(throws: DeviceFileError.self) { try read(text, pieceBytes: pieceBytes) }
@@ -194,6 +194,8 @@ import Testing
             "'seen_at' is not a time: use one such as 2026-11-21T09:30:00Z or 2026-11-21T10:30:00+01:00"
         ),
         ("token,token\nab,cd\n", 1, "the column 'token' is there twice"),
+        ("{\"token\":\"ab\",\"token\":\"cd\"}\n", 1, "the member 'token' is there twice"),
+        (#"{"token":"ab","user_key":null,"\u0075ser_key":"1"}"#, 1, "the member 'user_key' is there twice"),
         (
             "token,user_key\r00ab,1\rcd,2\r", 1,
             "a line ends with CR alone: save the file with LF or CRLF at the ends of lines"
@@ -238,7 +240,7 @@ import Testing
     }
 
     @Test func `goes on behind broken lines if it is asked to, and says which they are`() throws {
-        let reader = try read("token,locale\nab,de\nabc,de\ncd,!\nef,fr\n", goesOn: true).reader
+        let reader = try read("token,locale\nab,de\nabc,de\ncd,!\nef,fr\n", notesBrokenLines: true).reader
         #expect(reader.deviceCount == 2)
         #expect(reader.refusedCount == 2)
         #expect(reader.refusals.map(\.line) == [3, 4])
@@ -250,7 +252,7 @@ import Testing
         let token = String(repeating: "0a", count: 32)
         let lines = 1000
         let text = "token,user_key,app_version\n" + String(repeating: "\(token),5\",\"yN\n", count: lines)
-        let reader = try read(text, pieceBytes: pieceBytes, goesOn: true).reader
+        let reader = try read(text, pieceBytes: pieceBytes, notesBrokenLines: true).reader
         #expect(reader.deviceCount == 0)
         #expect(reader.refusedCount == lines)
         #expect(Array(reader.refusals.map(\.line)) == Array(2...101))

@@ -24,7 +24,7 @@ import Testing
                 """)
             let campaign = try await queue.startCampaign()
             try await queue.fanOut(campaign)
-            let waits: [(Reason, Duration)] = [(.quietHours, .seconds(18_000)), (.otherPassing, .seconds(3600))]
+            let waits: [(Reason, Duration)] = [(.quietHours, .seconds(18_000)), (.otherTransient, .seconds(3600))]
             for (reason, delay) in waits {
                 let job = try #require(try await queue.claim(1).first)
                 let until = Int64((Date.now.timeIntervalSince1970 + Double(delay.components.seconds)) * 1_000_000)

@@ -239,6 +239,21 @@ import Transport
         }
     }
 
+    @Test func `counts days back from now if its start has passed, as a preview does`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.run(
+                """
+                insert into pushq.profile (queue_id, device_id, seen_at)
+                select queue_id, id, now() - interval '10 days' * row_number() over (order by id) + interval '9 days'
+                from pushq.device
+                """)
+            let options = ", filter => 'seen within 7 days', start_at => now() - interval '30 days'"
+            try await queue.fanOut(try await queue.startCampaign(options: options))
+            #expect(try await queue.number("select sum(recipient_count) from pushq.job") == 1)
+        }
+    }
+
     @Test func `counts days back from its start, however late it comes to a device`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

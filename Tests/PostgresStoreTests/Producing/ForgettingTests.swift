@@ -3,6 +3,23 @@ import QueueCore
 import TestSupport
 import Testing
 
+extension QueueFixture {
+    /// The tables that contain a text in any column of the queue's rows.
+    fileprivate func tables(with text: String) async throws -> Set<String> {
+        let tables = try await texts(
+            """
+            select relname::text from pg_class
+            where relnamespace = 'pushq'::regnamespace and relkind in ('r', 'p') and not relispartition
+            """)
+        var found: Set<String> = []
+        for table in tables
+        where try await number("select count(*) from pushq.\(table) t where t::text ~ '\\m\(text)\\M'") > 0 {
+            found.insert(table)
+        }
+        return found
+    }
+}
+
 @Suite(.timeLimit(.minutes(10))) struct `Forgetting a device` {
     private static let name = QueueFixture.name
     private static let alert = #"'{"aps":{"alert":"secret"}}'"#
@@ -93,21 +110,6 @@ import Testing
         }
     }
 
-    /// The tables that contain a text in any column of the queue's rows.
-    private func tables(with text: String, in queue: QueueFixture) async throws -> Set<String> {
-        let tables = try await queue.texts(
-            """
-            select relname::text from pg_class
-            where relnamespace = 'pushq'::regnamespace and relkind in ('r', 'p') and not relispartition
-            """)
-        var found: Set<String> = []
-        for table in tables
-        where try await queue.number("select count(*) from pushq.\(table) t where t::text ~ '\\m\(text)\\M'") > 0 {
-            found.insert(table)
-        }
-        return found
-    }
-
     @Test func `erases all that is for a user with the user's last device`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -125,14 +127,14 @@ import Testing
                 select pushq.add_users_to_list('\(Self.name)', pushq.new_list('\(Self.name)'), array['ann', 'bob']);
                 """)
             #expect(
-                try await tables(with: "ann", in: queue) == ["device", "message", "empty_send", "list_user"])
+                try await queue.tables(with: "ann") == ["device", "message", "empty_send", "list_user"])
             #expect(try await forget("aa", in: queue) == 0)
             #expect(
-                try await tables(with: "ann", in: queue) == ["device", "message", "empty_send", "list_user"])
+                try await queue.tables(with: "ann") == ["device", "message", "empty_send", "list_user"])
             #expect(try await forget("bb", in: queue) == 3)
-            #expect(try await tables(with: "ann", in: queue) == [])
+            #expect(try await queue.tables(with: "ann") == [])
             // The other user still gets what was sent to both.
-            #expect(try await tables(with: "bob", in: queue) == ["device", "message", "list_user"])
+            #expect(try await queue.tables(with: "bob") == ["device", "message", "list_user"])
             #expect(try await queue.number("select count(*) from pushq.message") == 2)
             #expect(try await queue.number("select count(*) from pushq.job") == 2)
             #expect(try await queue.claim(10, lane: .normal).map(\.deviceIDs.count) == [1])
@@ -177,6 +179,155 @@ import Testing
             try await queue.worker.findRecipients(of: try await queue.claim(lane: .normal).map(\.key), workerID: 1)
             let jobs = try await queue.claim(lane: .normal)
             #expect(jobs.flatMap { job in job.deviceIDs.indices.map { job.token(of: $0) } } == [[0xCC]])
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(10))) struct `Forgetting a user` {
+    private static let name = QueueFixture.name
+    private static let alert = #"'{"aps":{"alert":"secret"}}'"#
+    private static let later = "run_at => now() + interval '1 hour'"
+
+    /// The numbers of erased devices and sends.
+    private func forget(_ user: String, in queue: QueueFixture) async throws -> [Int] {
+        let gone = try await queue.connection.forgetUser(user, inQueue: Self.name)
+        return [gone.devices, gone.sends]
+    }
+
+    /// What the audit says about erasures.
+    private func audit(_ queue: QueueFixture) async throws -> [String] {
+        try await queue.texts(
+            "select concat_ws(' ', object, name, changes) from pushq.audit where action = 'forgotten' order by id")
+    }
+
+    @Test func `erases all devices and what was for them together, and nothing of others`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'a0', 'ann', installation => 'i');
+                select pushq.send('\(Self.name)', \(Self.alert), array['a0']);
+                select pushq.register_device('\(Self.name)', 'aa', 'ann', locale => 'de', installation => 'i');
+                select pushq.register_device('\(Self.name)', 'bb', 'ann');
+                select pushq.register_device('\(Self.name)', 'cc', 'bob', locale => 'de');
+                select pushq.send('\(Self.name)', \(Self.alert), array['aa', 'bb']);
+                select pushq.send('\(Self.name)', \(Self.alert), array['bb', 'cc']);
+                select pushq.send('\(Self.name)', \(Self.alert), array['cc']);
+                select pushq.send('\(Self.name)', \(Self.alert), user_key => 'ann');
+                select pushq.send('\(Self.name)', \(Self.alert), user_key => 'ann', \(Self.later));
+                select pushq.send('\(Self.name)', \(Self.alert), user_keys => array['ann', 'bob'], \(Self.later));
+                select pushq.add_users_to_list('\(Self.name)', pushq.new_list('\(Self.name)'), array['ann', 'bob']);
+                select pushq.add_to_list('\(Self.name)', pushq.new_list('\(Self.name)'), array['bb', 'cc']);
+                insert into pushq.recent_push select queue_id, id, '{}', '{}', '{}' from pushq.device;
+                insert into pushq.badge (queue_id, device_id, count) select queue_id, id, 1 from pushq.device;
+                insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
+                select queue_id, id, 1, now(), 'kept' from pushq.device;
+                insert into pushq.feedback_record (queue_id, token, reason, reported_at)
+                select queue_id, token, 1, now() from pushq.device
+                """)
+            #expect(try await forget("ann", in: queue) == [3, 4])
+            #expect(try await queue.tables(with: "ann") == [])
+            #expect(try await queue.tables(with: "bob") == ["device", "message", "list_user"])
+            for table in [
+                "device", "profile", "recent_push", "badge", "feedback", "feedback_record", "list_user",
+            ] {
+                #expect(try await queue.number("select count(*) from pushq.\(table)") == 1, "\(table): bob's")
+            }
+            #expect(try await queue.number("select count(*) from pushq.list_member") == 2, "bob's, on both lists")
+            #expect(try await queue.number("select count(*) from pushq.message") == 3)
+            #expect(try await queue.claim(10, lane: .normal).flatMap(\.activeIDs).count == 2)
+            #expect(try await audit(queue) == [#"device \#(Self.name) {"devices": {"to": 3}}"#])
+            #expect(try await forget("ann", in: queue) == [0, 0])
+            #expect(try await audit(queue).count == 1)
+        }
+    }
+
+    @Test func `erases what waits for a user who has logged out`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'aa', 'ann');
+                select pushq.register_device('\(Self.name)', 'cc', 'bob');
+                select pushq.send('\(Self.name)', \(Self.alert), user_key => 'ann', \(Self.later));
+                select pushq.send('\(Self.name)', \(Self.alert), user_keys => array['ann', 'bob'], \(Self.later));
+                select pushq.send('\(Self.name)', '{"aps":{}}', user_key => 'ann', push_type => 'voip');
+                select pushq.add_users_to_list('\(Self.name)', pushq.new_list('\(Self.name)'), array['ann', 'bob']);
+                select pushq.unregister_device('\(Self.name)', 'aa')
+                """)
+            #expect(try await queue.tables(with: "ann") == ["message", "empty_send", "list_user"])
+            #expect(try await queue.connection.forgetDevice(DeviceToken(hex: "aa"), inQueue: Self.name) == 0)
+            #expect(try await queue.tables(with: "ann") == ["message", "empty_send", "list_user"])
+            #expect(try await forget("ann", in: queue) == [0, 2])
+            #expect(try await queue.tables(with: "ann") == [])
+            #expect(try await queue.tables(with: "bob") == ["device", "message", "list_user"])
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+            #expect(try await audit(queue).last == #"send \#(Self.name) {"sends": {"to": 2}}"#)
+        }
+    }
+
+    @Test func `leaves another tenant's user with the same key alone`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let other = QueueName(tenant: "beta", app: "com.beta", environment: .sandbox)
+            try await queue.run(
+                """
+                insert into pushq.tenant (name) values ('beta');
+                insert into pushq.app (tenant_id, bundle_id)
+                select id, 'com.beta' from pushq.tenant where name = 'beta';
+                insert into pushq.queue (tenant_id, app_id, environment)
+                select tenant_id, id, 'sandbox' from pushq.app where bundle_id = 'com.beta'
+                """)
+            for name in [Self.name, other] {
+                try await queue.run(
+                    """
+                    select pushq.register_device('\(name)', 'aa', 'ann', locale => 'de');
+                    select pushq.send('\(name)', \(Self.alert), array['aa']);
+                    select pushq.send('\(name)', \(Self.alert), user_key => 'ann', \(Self.later));
+                    select pushq.add_users_to_list('\(name)', pushq.new_list('\(name)'), array['ann'])
+                    """)
+            }
+            #expect(try await forget("ann", in: queue) == [1, 2])
+            for (table, count) in [("device", 1), ("profile", 1), ("message", 2), ("job", 2), ("list_user", 1)] {
+                #expect(
+                    try await queue.texts(
+                        """
+                        select format('%s of %s', count(*), n.name)
+                        from pushq.\(table) t
+                        join pushq.queue_name n on n.queue_id = t.queue_id
+                        group by n.name
+                        """) == ["\(count) of \(other)"], "\(table)")
+            }
+        }
+    }
+
+    @Test func `cancels what a worker holds`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'aa', 'ann');
+                select pushq.register_device('\(Self.name)', 'bb', 'ann');
+                select pushq.send('\(Self.name)', \(Self.alert), user_key => 'ann')
+                """)
+            let jobs = try await queue.claim(10, lane: .normal)
+            #expect(!jobs.isEmpty)
+            #expect(try await forget("ann", in: queue) == [2, 0])
+            let kept = try await queue.worker.renew(jobs.map(\.key), workerID: 1, lease: .seconds(15))
+            #expect(Set(kept.cancelled) == Set(jobs.map(\.key)))
+        }
+    }
+
+    @Test(arguments: [
+        ("null", "the user key is null"), ("''", "the user key is empty"), ("repeat('x', 201)", "201 bytes"),
+    ])
+    func `needs a key that a user can have`(key: String, problem: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.run("select pushq.forget_user('\(Self.name)', \(key))")
+            }
+            #expect(error?.description.contains(problem) == true)
         }
     }
 }

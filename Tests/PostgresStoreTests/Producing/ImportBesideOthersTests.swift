@@ -93,6 +93,34 @@ import Transport
         }
     }
 
+    /// The profiles are written in the order of devices. While the import waits for the first of them, the other device
+    /// goes from the user of its line to somebody else.
+    @Test(arguments: [
+        ("select pushq.register_device('\(name)', 'a2', 'ben')", "a2 ben - t"),
+        ("select pushq.unregister_device('\(name)', 'a2')", "a2 - - f"),
+    ])
+    func `gives nobody the tags of the user who leaves the device at the same moment`(leaving: String, then: String)
+        async throws
+    {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 0)
+            try await queue.run(Self.register("a1", "carl") + Self.register("a2", "anna"))
+            _ = try await add(
+                "token,user_key,tags,attributes\na1,carl,x,\na2,anna,vip,\"{\"\"name\"\": \"\"Anna\"\"}\"\n", to: queue,
+                database, on: actor,
+                open: """
+                    select from pushq.profile p join pushq.device d on d.id = p.device_id where d.token = '\\xa1'
+                    for update of p
+                    """
+            ) { third in
+                // Far less than the import's time limit.
+                try await third.runScript("set lock_timeout = '30s'; \(leaving)", within: .seconds(60))
+            }
+            #expect(try await devices(queue) == ["a1 carl - t x", then])
+            #expect(try await queue.number("select count(*) from pushq.profile where attributes <> '{}'") == 0)
+        }
+    }
+
     /// A registration locks the installation's older token first, and then adds the newer one.
     @Test func `adds newer tokens of installations in the order of registrations`() async throws {
         try await withDatabase { actor, database in

@@ -189,6 +189,37 @@ import Testing
         }
     }
 
+    /// A worker asks for the recipients of many tenants with one statement.
+    @Test func `that reaches nobody waits a second if its record is being deleted, and keeps no worker waiting`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("a1", queue)
+            let (first, later) = (try await send(queue), try await send(queue))
+            try await queue.run("update pushq.device set active = false, inactive_since = now()")
+            try await pass(queue)
+            try await queue.run(
+                "insert into pushq.empty_send (queue_id, root_id, why) values (\(queue.id), \(first), 'another user')")
+            let producer = try await database.connect()
+            try await producer.runScript("begin; delete from pushq.empty_send")
+            let jobs = try await queue.claim(lane: .normal)
+            try await queue.worker.runScript("set statement_timeout = '5s'")
+            try await queue.worker.findRecipients(of: jobs.map(\.key), workerID: 1)
+            #expect(try await progress(later, queue).isFinished)
+            #expect(try await !progress(first, queue).isFinished)
+            #expect(
+                try await queue.texts(
+                    "select (run_at between now() and now() + interval '1 second')::text from pushq.job")
+                    == ["true"])
+            try await producer.runScript("commit")
+            try await queue.run("update pushq.job set run_at = now()")
+            #expect(try await claimed(queue).isEmpty)
+            #expect(try await progress(first, queue).whyNobody == "no device of user “ann” is active in this queue")
+            #expect(try await queue.number("select count(*) from pushq.body") == 0)
+        }
+    }
+
     @Test func `takes the place of older updates of those devices`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

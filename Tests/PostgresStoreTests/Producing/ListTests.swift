@@ -179,6 +179,29 @@ import Transport
         }
     }
 
+    /// The repetition used to be told to load the list again, as if there were no campaign.
+    @Test func `is not needed to repeat the start of its campaign`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let list = try await newList(in: queue)
+            try await add([1, 2], to: list, in: queue)
+            let campaign = try await start("list => \(list)", in: queue)
+            try await queue.fanOut(campaign)
+            try await queue.worker.forget()
+            #expect(try await queue.number("select count(*) from pushq.list") == 0)
+            #expect(try await start("list => \(list)", in: queue) == campaign)
+            for (key, list) in [("other", list), ("k", 0)] {
+                let error = await #expect(throws: PostgresError.self) {
+                    try await start("list => \(list)", in: queue, key: key)
+                }
+                #expect("\(String(describing: error))".contains("has no list \(list)"))
+            }
+            try await queue.run("select pushq.cancel_campaign('\(QueueFixture.name)', 'k')")
+            let error = await #expect(throws: PostgresError.self) { try await start("list => \(list)", in: queue) }
+            #expect("\(String(describing: error))".contains("was cancelled"))
+        }
+    }
+
     @Test func `is closed once a campaign was started with it, and belongs to that one`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -67,9 +67,13 @@ import Testing
         attributes => '{"plan": "pro", "visits": 7, "trial": false}', installation => 'i1'
         """
 
-    private func register(_ token: String, _ said: String, user: String? = "ann", in queue: QueueFixture) async throws {
+    /// - Parameter login: the login of the tenant that calls; nil: an operator does.
+    private func register(
+        _ token: String, _ said: String, user: String? = "ann", as login: String? = nil, in queue: QueueFixture
+    ) async throws {
         let user = user.map { "'\($0)'" } ?? "null"
-        try await queue.run("select pushq.register_device('\(Self.name)', '\(token)', \(user), \(said))")
+        let role = login.map { "set local role \($0); " } ?? ""
+        try await queue.run("\(role)select pushq.register_device('\(Self.name)', '\(token)', \(user), \(said))")
     }
 
     private func device(_ token: String, in queue: QueueFixture) async throws -> Device {
@@ -149,15 +153,23 @@ import Testing
     @Test func `counts as a call where it writes nothing, and is refused like others`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
+            let login = "shop_\(database.name)"
+            try await queue.run("create role \(login) login")
+            try await queue.connection.grantTenant("acme", to: login, isReadOnly: false)
             try await register("aa", Self.all, in: queue)
             let before = try await versions(queue)
             try await queue.run("insert into pushq.tenant_quota (tenant_id, max_calls) select id, 1 from pushq.tenant")
-            try await register("aa", Self.again, in: queue)
+            try await register("aa", Self.again, as: login, in: queue)
             #expect(try await queue.number("select count(*) from pushq.call") == 1)
-            // The time is in the future, so that the call counts for the current second, however long the test takes.
-            try await queue.run("update pushq.call set called_at = now() + interval '1 hour'")
+            // A call in each half of a second that follows, so that one is in the current second, however long the
+            // test takes.
+            try await queue.run(
+                """
+                insert into pushq.call (tenant_id, called_at)
+                select t.id, now() + i * interval '0.5 seconds' from pushq.tenant t, generate_series(1, 1200) i
+                """)
             await #expect {
-                try await register("aa", Self.again, in: queue)
+                try await register("aa", Self.again, as: login, in: queue)
             } throws: { error in
                 "\(error)".contains("tenant “acme” has reached its limit of 1 calls a second")
             }
@@ -268,6 +280,31 @@ import Testing
                 #expect(newer.isActive && newer.userKey == "ann")
                 #expect(newer.profile.tags == (isImported ? [] : ["beta", "vip"]), "bob's are not hers")
             }
+        }
+    }
+
+    /// A file has told whose the newer token is, and nothing else. The older token's tags and badge went to that user.
+    @Test(arguments: ["ann", "bob"], [false, true])
+    func `moves with the badge to a newer token, if the older one is of the same user`(user: String, keepsUser: Bool)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, user: "ann", in: queue)
+            try await queue.run(
+                """
+                select pushq.set_badge('\(Self.name)', token => 'aa', badge => 3);
+                insert into pushq.device (queue_id, token, user_key) values (\(queue.id), '\\xbb', '\(user)')
+                """)
+            try await register("bb", "installation => 'i1', keep_user => \(keepsUser)", user: user, in: queue)
+            let newer = try await device("bb", in: queue)
+            // No app had registered the newer token, so `keep_user` keeps the older token's user.
+            let isSame = user == "ann" || keepsUser
+            #expect(newer.userKey == (isSame ? "ann" : "bob"))
+            #expect(newer.profile.tags == (isSame ? ["beta", "vip"] : []))
+            #expect((newer.profile.attributes != nil) == isSame)
+            #expect(newer.profile.locale == "de-AT", "the phone is the same")
+            #expect(try await queue.texts("select count from pushq.badge") == (isSame ? ["3"] : []))
         }
     }
 

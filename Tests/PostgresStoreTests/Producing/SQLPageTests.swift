@@ -64,7 +64,8 @@ import Testing
     }
     /// Calls of all functions that take a key or a number, with one that does not exist.
     @Test(arguments: [
-        "cancel(QUEUE, 1)", "cancel_job(QUEUE, 1)", "retry_failed(QUEUE, 1)", "retry_failed_campaign(QUEUE, 'gone')",
+        "cancel(QUEUE, 1)", "cancel_job(QUEUE, 1)", "cancel_jobs(QUEUE, '{1}')", "retry_failed(QUEUE, 1)",
+        "retry_failed_campaign(QUEUE, 'gone')",
         "pause_campaign(QUEUE, 'gone')", "resume_campaign(QUEUE, 'gone')", "cancel_campaign(QUEUE, 'gone')",
         "set_campaign_rate(QUEUE, 'gone', 5)", "pause_schedule(QUEUE, 'gone')", "resume_schedule(QUEUE, 'gone')",
         "run_schedule(QUEUE, 'gone')", "add_to_list(QUEUE, 1, array['ab'])", "add_users_to_list(QUEUE, 1, array['ab'])",

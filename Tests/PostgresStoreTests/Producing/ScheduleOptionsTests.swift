@@ -51,6 +51,32 @@ import Testing
         }
     }
 
+    @Test(arguments: ["0", #""0""#, #""0s""#, #""0 seconds""#, #""00:00""#])
+    func `that is an expiration of zero is 0 in each campaign, in whatever form it is written`(zero: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            // A local time must not be said to come after such an expiration.
+            for options in [
+                #"{"expiration": \#(zero)}"#,
+                #"{"expiration": \#(zero), "local_time": "09:00", "default_zone": "UTC", "max_rate": 10}"#,
+            ] {
+                try await add(options, to: queue)
+                try await queue.run("select pushq.run_schedule('\(QueueFixture.name)', 's')")
+            }
+            #expect(try await queue.number("select count(*) from pushq.message where expiration = 0") == 2)
+        }
+    }
+
+    @Test func `that is an expiration of less than a second is never rounded down to the past`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            for _ in 1...10 { try await add(#"{"expiration": "0.01 seconds"}"#, to: queue) }
+            #expect(try await queue.number("select count(*) from pushq.schedule") == 1)
+        }
+    }
+
     /// A number that `pushq.send` passes on as it is.
     @Test func `beside a payload that cannot be kept for its runs is refused with what is wrong`() async throws {
         try await withDatabase { _, database in

@@ -318,7 +318,8 @@ import Transport
                     """
                     update pushq.schedule set retry_at = now() where problem is not null;
                     update pushq.schedule
-                    set next_at = now() - case name when 'theirs' then interval '1 minute' else interval '2 minutes' end
+                    set next_at = pushq.cron_run(cron, time_zone, now(), true)
+                      - case name when 'theirs' then interval '0' else interval '1 hour' end
                     """)
                 return try await runDue(queue)
             }
@@ -340,7 +341,7 @@ import Transport
             try await queue.run(
                 """
                 update pushq.schedule
-                set next_at = now() - interval '1 minute', problem = 'gone', failures = 1,
+                set next_at = pushq.cron_run(cron, time_zone, now(), true), problem = 'gone', failures = 1,
                     retry_at = now() + interval '14 minutes'
                 """)
             #expect(try await runDue(queue).isEmpty, "no run waits longer than 15 minutes")
@@ -362,7 +363,8 @@ import Transport
                     select a.tenant_id, a.id, 'sandbox' from a
                     returning id)
                 insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
-                select q.id, 's' || i, '0 9 * * *', 'UTC', 'once', '{"aps":{"alert":"x"}}', '{}', now()
+                select q.id, 's' || i, '* * * * *', 'UTC', 'once', '{"aps":{"alert":"x"}}', '{}',
+                       date_trunc('minute', now())
                 from q, generate_series(1, 50) i
                 """)
             let rows = """

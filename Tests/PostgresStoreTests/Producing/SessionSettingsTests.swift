@@ -139,6 +139,7 @@ import Testing
                 ("repeatable read", register, "an installation cannot be registered"),
                 ("serializable", register.replacing("'aa'", with: "'bb'"), "an installation cannot be registered"),
                 ("repeatable read", "select pushq.forget_device('\(Self.name)', 'aa')", "a device cannot be forgotten"),
+                ("serializable", "select pushq.forget_user('\(Self.name)', 'ann')", "a user cannot be forgotten"),
                 (
                     "repeatable read", "select pushq.unregister_device('\(Self.name)', 'cc')",
                     "a token that is not known cannot be unregistered"

@@ -365,6 +365,10 @@ import Transport
             "the variants and the holdout take 100 % together, and leave nobody for the payload"
         ),
         (
+            "holdout => 0.9999999999, max_rate => 1",
+            "the variants and the holdout take 99.99999999 % together, and leave nobody for the payload"
+        ),
+        (
             #"variants => '[{"name":"b","share":0.5,"payload":{"acme":1}}]'"#,
             "variant “b”: aps is missing, which push type alert requires"
         ),
@@ -402,7 +406,7 @@ import Transport
             let jobs = try await queue.claim()
             #expect(jobs.count == 3)
             // The first two recipients of each job fail.
-            let failed = Outcome.failed(.otherPassing)
+            let failed = Outcome.failed(.otherTransient)
             _ = try await queue.worker.endJobs(
                 jobs.map { queue.settled($0, other: [0: failed, 1: failed]) }, workerID: 1)
             func shares() async throws -> [ShareSummary] {

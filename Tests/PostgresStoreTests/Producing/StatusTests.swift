@@ -35,7 +35,7 @@ import Transport
             #expect(try await status(id, queue) == "send running: 3 total, 3 waiting")
             let job = try #require(try await queue.claim(lane: .normal).first)
             #expect(try await status(id, queue) == "send running: 3 total, 3 waiting")
-            let failed = queue.settled(job, other: [1: .failed(.otherPassing), 2: .rejected(.unregistered)])
+            let failed = queue.settled(job, other: [1: .failed(.otherTransient), 2: .rejected(.unregistered)])
             _ = try await queue.worker.endJobs([failed], workerID: 1)
             #expect(
                 try await status(id, queue) == "send finished: 3 total, 1 delivered, 1 rejected, 1 failed")

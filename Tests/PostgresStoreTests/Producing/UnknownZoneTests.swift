@@ -73,7 +73,7 @@ import Transport
 
     @Test func `of the schedule does not keep a campaign of it from its devices`() async throws {
         try await withDevices { queue in
-            let time = String(Date.now.addingTimeInterval(-60).formatted(.iso8601).dropFirst(11).prefix(5))
+            let time = String(Date.now.addingTimeInterval(-60).formatted(.iso8601).prefix(16))
             _ = try await queue.startCampaign(options: ", local_time => '\(time)'")
             try await queue.run(
                 """
@@ -97,7 +97,11 @@ import Transport
             try await queue.addCredential()
             for name in ["lost", "other"] {
                 try await queue.run(
-                    #"select pushq.add_schedule('\#(Self.name)', '\#(name)', '@hourly', '{"aps":{"alert":"x"}}')"#)
+                    #"""
+                    select pushq.add_schedule(
+                      '\#(Self.name)', '\#(name)', format('0 0 1 %s *', extract(month from now() + interval '6 months')),
+                      '{"aps":{"alert":"x"}}')
+                    """#)
             }
             try await queue.run(
                 """

@@ -476,7 +476,7 @@ import Transport
             try await queue.run(
                 """
                 select pushq.add_schedule('\(Self.name)', 'hourly', '@hourly', \(Self.payload), after_outage => 'once');
-                update pushq.schedule set next_at = now() - interval '1 minute'
+                update pushq.schedule set next_at = pushq.cron_run(cron, time_zone, now(), true)
                 """)
             try await restore(queue)
             try await found(queue)

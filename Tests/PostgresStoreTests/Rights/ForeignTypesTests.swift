@@ -105,7 +105,8 @@ extension `A login of one tenant` {
                 expectNoUse(try await callAll(connection, admin))
             }
             // A run of a schedule, with the owner's rights, wakes the sleepers.
-            try await admin.runScript("update pushq.schedule set next_at = now() - interval '1 second'")
+            try await admin.runScript(
+                "update pushq.schedule set cron = '* * * * *', next_at = date_trunc('minute', now())")
             try await worker.runScript(
                 "insert into pushq.sleeper (worker_id, queues) values (1, '%'); select pushq.wake(1)")
             let run = await answer(worker, "s::pg_catalog.text from pushq.run_due_schedule() s")

@@ -262,6 +262,7 @@ struct `A login of one tenant` {
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(send))"),
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(campaign))"),
             Probe(function: "cancel_job", query: "pushq.cancel_job('QUEUE', \(job))"),
+            Probe(function: "cancel_jobs", query: "pushq.cancel_jobs('QUEUE', '{\(job)}')"),
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)')"),
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)', 'anna')"),
             // All properties are the same as the neighbour's.
@@ -276,6 +277,7 @@ struct `A login of one tenant` {
             Probe(function: "set_badge", query: "pushq.set_badge('QUEUE', '\(token)')"),
             Probe(function: "set_device", query: "pushq.set_device('QUEUE', '\(token)', false)"),
             Probe(function: "forget_device", query: "pushq.forget_device('QUEUE', '\(token)')"),
+            Probe(function: "forget_user", query: "pushq.forget_user('QUEUE', 'anna')"),
             Probe(
                 function: "broadcast",
                 query:
@@ -290,6 +292,7 @@ struct `A login of one tenant` {
             shown("feedback_after", "'QUEUE', 0, 9"),
             Probe(function: "feedback_cursor", query: "pushq.feedback_cursor('QUEUE')"),
             shown("show_campaigns", "'QUEUE', '\(key)', 9"),
+            shown("show_recipients", "'QUEUE', '\(key)', array['delivered', 'unknown'], 0, 9"),
             shown("show_refusals", "'QUEUE', \(send), 64, 127, 191, 6, 7"),
             shown("show_timeline", "'QUEUE', \(send), 9, 64, 127, 191, 6, 7"),
             Probe(function: "show_last_end", query: "pushq.show_last_end('QUEUE', \(send))"),
@@ -317,7 +320,8 @@ struct `A login of one tenant` {
 
     /// The probes that a read-only login may also call.
     static let readersProbes = probes(1, 1, 1, 1).filter {
-        $0.function.hasPrefix("show_") && !["show_devices", "show_device", "show_feedback"].contains($0.function)
+        $0.function.hasPrefix("show_")
+            && !["show_devices", "show_device", "show_feedback", "show_recipients"].contains($0.function)
     }
 
     /// Functions that list rows of several queues: calls for all queues of the caller, and for those of `TENANT`.
@@ -400,6 +404,7 @@ struct `A login of one tenant` {
         "show_load('acme', null, -1)", "show_queues('acme', null, -1, 9)", "show_statistics('acme', -1)",
         "feedback_after(QUEUE, most => -1)", "trace(QUEUE, user_key => 'anna', most => -1)",
         "show_schedules(QUEUE, null, -1)", "show_schedules(QUEUE, null, 100000)",
+        "show_recipients(QUEUE, 'sale', '{unknown}', 0, -1)", "show_recipients(QUEUE, 'sale', '{unknown}', 0, 100000)",
     ])
     func `is told in one line which number of rows it cannot have`(call: String) async throws {
         try await withNeighbours { _, _, neighbours in
@@ -571,11 +576,8 @@ struct `A login of one tenant` {
             try await withDatabase { _, other in
                 let admin = try await other.connect()
                 _ = try await admin.createTenant("acme")
-                try await admin.runScript(
-                    """
-                    insert into pushq.app (tenant_id, bundle_id) select id, 'com.acme' from pushq.tenant;
-                    insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'production' from pushq.app
-                    """)
+                _ = try await admin.createApp("com.acme", of: "acme")
+                _ = try await admin.createQueue(.init(tenant: "acme", app: "com.acme", environment: .production))
                 let connection = try await other.connect(login: login)
                 let result = await answer(connection, "pushq.new_list('acme/com.acme/production')")
                 #expect(result.contains("there is no queue"))

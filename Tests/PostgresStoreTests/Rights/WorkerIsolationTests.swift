@@ -39,7 +39,7 @@ import Transport
         newest_update: delete insert select update(due_at is_floor)
         profile: select(activity activity_type app_version attributes device_id first_seen_at locale queue_id seen_at tags time_zone)
         provider_token: delete insert select update
-        queue: select update(paused_at paused_credential_version paused_reason)
+        queue: select update(credential_refusals paused_at paused_credential_version paused_reason)
         queue_name: select
         quiet_hours: select
         rate_limit: select update
@@ -100,16 +100,18 @@ import Transport
         "clear_day", "clear_queue", "clear_send_keys", "clear_settings",
         "count_usage", "days_of_history", "days_to_clear", "day_began", "deal_wave", "device_kind", "devices_of_user",
         "drop_partition", "due_jobs",
-        "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients",
+        "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_later",
+        "find_recipients",
         "fit_plans", "fit_plans_to", "fit_report_plans",
-        "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
+        "follow_lineage", "follow_timeline",
+        "forget_activities", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
         "forget_sends", "forget_updates",
         "give_back_badges", "give_back_free_badges",
         "has_old_days", "held_until", "hold_to_caps", "hold_to_quiet_hours", "inactive_among", "is_alive",
         "insert_rows", "is_due_soon", "is_quiet", "is_unbegun", "is_unfinished", "known_since", "known_zone",
         "last_place",
         "last_place_by_now",
-        "quiet_until",
+        "quiet_until", "retry_refused_queues",
         "job_size", "judge_campaigns", "list_feedback", "lists_to_forget", "local_times", "lock_rows",
         "longest_retention",
         "make_jobs",
@@ -117,12 +119,12 @@ import Transport
         "make_partition",
         "message_kind", "microseconds_until", "move_scheduled", "move_waiting", "newer_token",
         "next_fan_out",
-        "next_lane", "note_capped",
+        "next_lane", "note_capped", "note_empty_send",
         "note_free_capped", "outcome_kind", "own_lane",
         "pause_for_channel", "permits_of_room", "plain_version", "queues_under_way", "ready_above",
         "ready_within", "ready_work",
-        "recipient_of", "recipient_values", "replaced_meanwhile", "run_due_schedule", "run_wave", "shares_of",
-        "sort_into_waves", "started_type",
+        "recipient_of", "recipient_values", "recipients_of_jobs", "replaced_meanwhile", "run_due_schedule", "run_wave",
+        "shares_of", "sort_into_waves", "started_type",
         "starts_another", "successors", "supersede", "take_badges",
         "take_free_badges", "take_free_places",
         "take_permits", "take_rows", "take_turns",
@@ -130,9 +132,9 @@ import Transport
         "tenants_to_count", "today", "undecided_since", "unfiltered_devices", "unseen_rows", "version_bounds",
         "version_for",
         "version_for_start",
-        "version_sql", "wait_until", "wake",
-        "wave_after", "wave_end", "wave_of", "waves_of", "webhook_failed", "webhook_taken", "why_nobody",
-        "why_none_of_users", "with_newer_tokens", "write_verdicts",
+        "version_sql", "wait_until", "waiting_recipients", "wake",
+        "wave_after", "wave_end", "wave_of", "waves_of", "webhook_accepted", "webhook_failed", "why_nobody",
+        "why_none_of_users", "with_newer_tokens", "without_outcome", "write_verdicts",
     ]
 
     private static let usableTables = Statement(

@@ -20,6 +20,32 @@ import Testing
         }
     }
 
+    /// Its jobs only expire. Job by job, those of a slow campaign would keep the next one waiting for hours.
+    @Test(arguments: [false, true])
+    func `makes full jobs, and many, once the campaign's time is over, whatever its rate`(atLocalTime: Bool)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1200)
+            let time = "local_time => to_char(now() at time zone 'UTC', 'HH24:MI'), default_zone => 'UTC'"
+            try await queue.connection.setRate(1, burst: nil, of: QueueFixture.name)
+            let campaign = try await queue.startCampaign(options: atLocalTime ? ", \(time)" : "")
+            func step() async throws -> Int? {
+                try await queue.worker.fanOutStep(
+                    queueID: queue.id, campaignID: campaign, jobLimit: 2, scanLimit: 50_000)
+            }
+            while try await step() == 0 {}
+            let made = try await queue.number("select count(*) from pushq.job where recipient_count <= 2")
+            #expect(1...2 ~= made)
+            try await queue.run("update pushq.fan_out set send_by = now(), start_at = now()")
+            var steps = 0
+            while try await step() != nil { steps += 1 }
+            #expect(steps <= 3)
+            #expect(try await queue.number("select count(*) from pushq.job") == made + 3)
+            #expect(try await queue.number("select sum(recipient_count) from pushq.job") == 1200)
+        }
+    }
+
     /// Compares the recipients with a plain query.
     @Test(arguments: [1, 2, 3, 4, 5, 6, 7, 8] as [UInt64])
     func `leaves out no device, and sends to none twice, whatever its limits are`(seed: UInt64) async throws {

@@ -17,6 +17,15 @@ import Transport
         "drawn",
         "select id from pushq.device union select job_id from pushq.body union select id from pushq.message")
 
+    /// Calls that only read.
+    private static let reads = Statement(
+        "reads",
+        """
+        select (select s.kind from pushq.status('\(QueueFixture.name)', $1::bigint) s) as kind,
+               (select count(*) from pushq.trace('\(QueueFixture.name)', send => $1::bigint)) as events,
+               (select count(*) from pushq.feedback_after('\(QueueFixture.name)', 0)) as reports
+        """)
+
     private func roots(_ count: Int, of prefix: String, _ connection: PostgresConnection) async throws -> [Int64] {
         var roots: [Int64] = []
         for number in 0..<count {
@@ -27,11 +36,11 @@ import Transport
     }
 
     @Test func `that were drawn in lost commits are not drawn again by producers at the new primary`() async throws {
-        let minder = try Minder()
+        let reaper = try Reaper()
         let loop = EventLoop(name: "timeline")
         defer { loop.shutDown() }
-        let primary = try await PrivatePostgres.start(minder: minder)
-        let standby = try await PrivatePostgres.startStandby(of: primary, minder: minder)
+        let primary = try await PrivatePostgres.start(reaper: reaper)
+        let standby = try await PrivatePostgres.startStandby(of: primary, reaper: reaper)
         try await loop.run { actor in
             func connect(to server: PrivatePostgres) async throws -> PostgresConnection {
                 let address = try DatabaseAddress(url: server.connectionString(), environment: [:])
@@ -48,6 +57,8 @@ import Transport
             try await eventually("the standby has them") {
                 (try? await replica.execute(sends).one().int8("sends")) == 10
             }
+            let row = try await replica.execute(Self.reads, [.int8(kept[0])]).one()
+            #expect(row.text("kind") == "send" && row.int8("events") > 0 && row.int8("reports") == 0)
 
             // From here on, nothing reaches the standby.
             try await replica.runScript("alter system set primary_conninfo = ''")
@@ -92,6 +103,6 @@ import Transport
             #expect(after.max()! - after.min()! < 10_000 * 1024, "numbers are skipped once")
             for connection in [before, replica] { connection.close() }
         }
-        await minder.end()
+        await reaper.end()
     }
 }

@@ -13,7 +13,7 @@ import Testing
             #expect(jobs.count == 2)
             let settled = jobs.map {
                 queue.settled(
-                    $0, other: [0: .suppressed, 1: .expired, 2: .cancelled, 3: .unknown, 4: .failed(.otherPassing)])
+                    $0, other: [0: .suppressed, 1: .expired, 2: .cancelled, 3: .unknown, 4: .failed(.otherTransient)])
             }
             #expect(try await queue.worker.endJobs(settled, workerID: 1).keys == Set(jobs.map(\.key)))
             // The first answer may be lost; the same statement again changes nothing.
@@ -42,7 +42,7 @@ import Testing
             let jobs = try await queue.claim()
             let settled = jobs.map { job in
                 queue.settled(
-                    job, other: [7: .retried(.otherPassing), 9: .retried(.otherPassing), 11: .retried(.noAnswer)],
+                    job, other: [7: .retried(.otherTransient), 9: .retried(.otherTransient), 11: .retried(.noAnswer)],
                     again: [
                         .init(ordinal: 7, deviceID: job.deviceIDs[7], delay: .seconds(3), attempts: 1, losses: 0),
                         .init(ordinal: 9, deviceID: job.deviceIDs[9], delay: .seconds(3), attempts: 1, losses: 0),
@@ -79,7 +79,7 @@ import Testing
             let jobs = try await queue.claim()
             let settled = jobs.map { job in
                 queue.settled(
-                    job, other: [0: .retried(.otherPassing)],
+                    job, other: [0: .retried(.otherTransient)],
                     again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .seconds(120), attempts: 1, losses: 0)]
                 )
             }
@@ -91,7 +91,10 @@ import Testing
     }
 
     /// A worker holds the job while it is cancelled, and has decided before to send to some recipients again.
-    @Test(arguments: ["cancel_campaign(queue, 'k')", "cancel(queue, root)", "cancel_job(queue, job)"])
+    @Test(arguments: [
+        "cancel_campaign(queue, 'k')", "cancel(queue, root)", "cancel_job(queue, job)",
+        "cancel_jobs(queue, array[job])",
+    ])
     func `sends nothing of what was cancelled again, and does not wait for the time of the next attempt`(cancel: String)
         async throws
     {
@@ -109,9 +112,10 @@ import Testing
             let job = try #require(try await queue.claim(lane: lane).first)
             let call = cancel.replacing("queue", with: "'\(QueueFixture.name)'")
                 .replacing("root", with: "\(job.rootID)").replacing("job)", with: "\(job.key.jobID))")
+                .replacing("job]", with: "\(job.key.jobID)]")
             try await queue.run("select pushq.\(call)")
             let settled = queue.settled(
-                job, other: [0: .retried(.otherPassing)],
+                job, other: [0: .retried(.otherTransient)],
                 again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .seconds(600), attempts: 1, losses: 0)])
             #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             let rest = try #require(try await queue.claim(lane: lane).first, "it is due at once")

@@ -10,7 +10,7 @@ import Testing
     private struct World {
         let queue: QueueFixture
         let job: ClaimedJob
-        let goneOn = Outcome.retried(.givenBack)
+        let givenBack = Outcome.retried(.givenBack)
 
         init(_ database: TestDatabase) async throws {
             queue = try await QueueFixture(database, devices: 5)
@@ -26,7 +26,7 @@ import Testing
         }
 
         func handOver(number: Int64 = 1) async throws -> KeptLeases {
-            let outcomes = [UInt8](repeating: 0, count: 2) + [UInt8](repeating: goneOn.rawValue, count: 3)
+            let outcomes = [UInt8](repeating: 0, count: 2) + [UInt8](repeating: givenBack.rawValue, count: 3)
             let handOver = HandOver(
                 progress: LeaseProgress(key: job.key, watermark: 5, outcomes: outcomes), recipients: recipients)
             return try await queue.worker.handOver([handOver], workerID: 1, lease: .seconds(15), number: number)
@@ -34,7 +34,7 @@ import Testing
 
         /// The end of the job by a worker that does not know that the recipients have another job.
         var endInDoubt: SettledJob {
-            queue.settled(job, other: [2: goneOn, 3: goneOn, 4: goneOn], again: recipients)
+            queue.settled(job, other: [2: givenBack, 3: givenBack, 4: givenBack], again: recipients)
         }
 
         var counts: [Int] {
@@ -58,9 +58,9 @@ import Testing
             #expect(other.attempt == 1 && other.losses == 0 && other.outcomes.allSatisfy { $0 == 0 })
             _ = try await world.queue.worker.endJobs([world.queue.settled(other)], workerID: 2)
             #expect(try await world.counts == [5, 3, 2])
-            let goneOn = world.goneOn
+            let givenBack = world.givenBack
             _ = try await world.queue.worker.endJobs(
-                [world.queue.settled(world.job, other: [2: goneOn, 3: goneOn, 4: goneOn])], workerID: 1)
+                [world.queue.settled(world.job, other: [2: givenBack, 3: givenBack, 4: givenBack])], workerID: 1)
             #expect(try await world.counts == [5, 5, 0])
             #expect(try await world.queue.number("select count(*) from pushq.campaign_progress where finished") == 1)
         }
@@ -94,7 +94,7 @@ import Testing
                 #expect(
                     try await world.queue.number(
                         "select get_byte(outcomes, 2) from pushq.job where id = \(world.job.key.jobID)")
-                        == Int(world.goneOn.rawValue))
+                        == Int(world.givenBack.rawValue))
             default:
                 // A flush of before, which PostgreSQL carries out after the hand-over.
                 let kept = try await world.queue.worker.flush([zeros], workerID: 1, lease: .seconds(15), number: 6)
@@ -117,7 +117,7 @@ import Testing
             #expect(try await world.queue.worker.rescue(grace: .zero) == 1)
             let jobs = try await world.queue.claim(5, workerID: 2)
             let again = try #require(jobs.first { $0.key.jobID == world.job.key.jobID })
-            #expect(again.outcomes == [0, 0] + [UInt8](repeating: world.goneOn.rawValue, count: 3))
+            #expect(again.outcomes == [0, 0] + [UInt8](repeating: world.givenBack.rawValue, count: 3))
             #expect(jobs.map(\.deviceIDs.count).sorted() == [3, 5])
         }
     }

@@ -102,8 +102,10 @@ import Transport
         try await queue.run("update pushq.job set run_at = now()")
         while case let jobs = try await queue.claim(50), !jobs.isEmpty {
             let settled = jobs.map { job in
-                let goneOn = job.outcomes.enumerated().map { ($0, Outcome(rawValue: $1)) }.filter { $0.1.goesOn }
-                return queue.settled(job, other: Dictionary(uniqueKeysWithValues: goneOn))
+                let continuing = job.outcomes.enumerated().map { ($0, Outcome(rawValue: $1)) }.filter {
+                    $0.1.continuesInOtherJob
+                }
+                return queue.settled(job, other: Dictionary(uniqueKeysWithValues: continuing))
             }
             _ = try await queue.worker.endJobs(settled, workerID: 1)
         }
@@ -130,7 +132,7 @@ private class CarelessPlayer {
                 try await step(open)
                 count += 1
             } catch let error as PostgresError {
-                guard error.isPassing else { throw error }
+                guard error.isTransient else { throw error }
             }
         }
         return count
@@ -202,18 +204,18 @@ private final class CarelessWorker: CarelessPlayer {
     private func outcomes(of job: ClaimedJob, zeros: Bool) -> [UInt8] {
         let ends: [Outcome] = [
             .delivered, .delivered, .delivered, .suppressed, .expired, .unknown, .rejected(.unregistered),
-            .failed(.otherPassing), zeros ? .waiting : .retried(.otherPassing),
+            .failed(.otherTransient), zeros ? .waiting : .retried(.otherTransient),
         ]
-        let goneOn = elsewhere(job).union(handedOver[job.key]?.recipients ?? [])
+        let continuing = elsewhere(job).union(handedOver[job.key]?.recipients ?? [])
         return job.deviceIDs.indices.map { ordinal in
-            if goneOn.contains(ordinal) { return Outcome.retried(.givenBack).rawValue }
+            if continuing.contains(ordinal) { return Outcome.retried(.givenBack).rawValue }
             return (job.attempt < 20 ? ends : ends.dropLast()).randomElement()!.rawValue
         }
     }
 
     /// The recipients that an earlier holder has handed over.
     private func elsewhere(_ job: ClaimedJob) -> Set<Int> {
-        Set(job.outcomes.indices.filter { Outcome(rawValue: job.outcomes[$0]).goesOn })
+        Set(job.outcomes.indices.filter { Outcome(rawValue: job.outcomes[$0]).continuesInOtherJob })
     }
 
     private func again(_ recipients: Set<Int>, of job: ClaimedJob) -> [ContinuingRecipient] {
@@ -226,10 +228,10 @@ private final class CarelessWorker: CarelessPlayer {
 
     private func settled(_ job: ClaimedJob) -> SettledJob {
         let outcomes = outcomes(of: job, zeros: false)
-        var goOn = Set(outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).goesOn })
-        goOn.subtract(elsewhere(job))
-        if let known = handedOver[job.key], known.isCertain { goOn.subtract(known.recipients) }
-        let again = again(goOn, of: job)
+        var continuing = Set(outcomes.indices.filter { Outcome(rawValue: outcomes[$0]).continuesInOtherJob })
+        continuing.subtract(elsewhere(job))
+        if let known = handedOver[job.key], known.isCertain { continuing.subtract(known.recipients) }
+        let again = again(continuing, of: job)
         let reports = zip(job.deviceIDs, outcomes).filter { Outcome(rawValue: $0.1).kind == .rejected }.map {
             SettledJob.DeviceReport(deviceID: $0.0, reason: .named("BadDeviceToken"), reportedAt: nil, sentAt: .now)
         }

@@ -70,6 +70,25 @@ import Testing
         }
     }
 
+    @Test func `are announced again at their time if a clock that was ahead made the first warnings`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            for (name, daysLeft) in [("far", 100.0), ("near", 20.0), ("slight", 7.1)] {
+                try await add(name, daysLeft: daysLeft, to: store)
+            }
+            // The warnings of a clock that was a hundred days ahead, and of one that was some hours ahead.
+            try await store.runScript(
+                "update pushq.credential set warned_days = case name when 'slight' then 7 else 0 end")
+            #expect(try await store.noteExpiringCredentials().noted.isEmpty)
+            #expect(try await store.noteExpiringCredentials().noted.map(\.expiry.threshold) == [30])
+            #expect(try await store.noteExpiringCredentials().noted.isEmpty)
+            try await store.runScript(
+                "update pushq.credential set not_after = now() + interval '6 days' where name in ('far', 'slight')")
+            let told = try await store.noteExpiringCredentials().noted
+            #expect(told.map(\.name) == ["far"])
+        }
+    }
+
     @Test func `are shown with their warning, and expired ones are taken by no queue by itself`() async throws {
         try await withDatabase { _, database in
             let store = try await database.connect()

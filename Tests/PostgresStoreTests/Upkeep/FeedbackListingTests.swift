@@ -101,8 +101,8 @@ import Transport
             try await lost.runScript("begin; select pushq.list_feedback(10); rollback")
             try await reader.read()
             #expect(reader.seen == [])
-            #expect(try await queue.worker.listFeedback(most: 2) == 2)
-            #expect(try await queue.worker.listFeedback(most: 2) == 1)
+            #expect(try await queue.worker.listFeedback(atMost: 2) == 2)
+            #expect(try await queue.worker.listFeedback(atMost: 2) == 1)
             try await reader.read()
             #expect(reader.seen == ["deactivated 1", "deactivated 2", "deactivated 3"])
         }
@@ -157,7 +157,7 @@ import Transport
                 from pushq.device where id = \(ids[1])
                 """)
             try await queue.run(Self.report(ids[2]))
-            while try await queue.worker.listFeedback(most: 2) > 0 {}
+            while try await queue.worker.listFeedback(atMost: 2) > 0 {}
             try await reader.read()
             #expect(reader.seen == ["deactivated \(ids[3])", "deactivated \(ids[2])"])
             #expect(

@@ -78,7 +78,7 @@ import Transport
             try await queue.age(byDays: days)
             let job = try #require(try await queue.claim().first)
             let settled = queue.settled(
-                job, other: [0: .retried(.otherPassing), 1: .failed(.otherPassing)],
+                job, other: [0: .retried(.otherTransient), 1: .failed(.otherTransient)],
                 again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
             _ = try await queue.worker.endJobs([settled], workerID: 1)
             let retried = try #require(try await queue.claim().first)
@@ -143,7 +143,7 @@ import Transport
             try await session.runScript(Self.bringing.replacing("$campaign", with: "\(campaigns[0])"))
             let again = jobs.map { job in
                 queue.settled(
-                    job, other: [0: .retried(.otherPassing)],
+                    job, other: [0: .retried(.otherTransient)],
                     again: [.init(ordinal: 0, deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
             }
             let written = try await queue.worker.endJobs(again, workerID: 1)
@@ -338,6 +338,25 @@ import Transport
         }
     }
 
+    @Test func `a day is dropped when no tenant keeps it any longer, though that is sooner than usual`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let store = queue.connection
+            _ = try await store.createTenant("other")
+            #expect(try await setRetention("acme", .days(1), .days(2), in: store))
+            #expect(try await setRetention("other", .days(3), .days(5), in: store))
+            try await Self.writeHistory(queue, inQueue: QueueFixture.name, token: "aa")
+            let tables = "select parent from pushq.days_of_history() where day = pushq.today() order by 1"
+            let expected: [(days: Int, left: [String])] = [
+                (3, ["body", "feedback", "message", "result"]), (4, ["feedback"]), (5, ["feedback"]), (6, []),
+            ]
+            for (days, left) in expected {
+                try await queue.upkeep(inDays: days)
+                #expect(try await queue.texts(tables) == left, "\(days) days on")
+            }
+        }
+    }
+
     @Test func `what a tenant would lose by keeping less is what upkeep deletes of it then`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
@@ -433,6 +452,25 @@ import Transport
         }
     }
 
+    @Test func `millions of lists without a campaign are forgotten in steps`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.list (queue_id, loaded_at)
+                select \(queue.id), now() - interval '2 days' from generate_series(1, 12000)
+                """)
+            for found in [5000, 5000, 2000, 0] {
+                let after = try await queue.number("select coalesce(max(id), 0) from pushq.list where abandoned")
+                let rows = "pushq.lists_to_forget(\(queue.id), \(after), 5000)"
+                #expect(try await queue.number("select count(*) from \(rows)") == found)
+            }
+            try await queue.run("update pushq.list set abandoned = false")
+            try await queue.worker.forget()
+            #expect(try await queue.number("select count(*) from pushq.list") == 0)
+        }
+    }
+
     @Test func `a removed app whose device a producer has locked keeps nothing else from being forgotten`() async throws
     {
         try await withDatabase { _, database in
@@ -465,7 +503,7 @@ import Transport
             var steps = 0
             try await queue.connection.forget { () async throws(PostgresError) in
                 steps += 1
-                return steps < 14
+                return steps < 15
             }
             #expect(try await queue.number("select count(*) from pushq.job") == 0)
             #expect(try await queue.number("select count(*) from pushq.lease") == 0)

@@ -35,6 +35,45 @@ import Transport
         }
     }
 
+    /// Calls were sent to all devices, and APNs accepts no token. The app's usual tokens, which are good for alerts,
+    /// are not to blame.
+    @Test(arguments: [
+        ("'voip'", true, Reason.deviceTokenNotForTopic, true), ("'voip'", false, .deviceTokenNotForTopic, false),
+        ("'widgets'", true, .deviceTokenNotForTopic, false), ("'voip'", true, .named("BadDeviceToken"), true),
+        ("'voip'", false, .named("BadDeviceToken"), true), ("'widgets'", true, .named("BadDeviceToken"), false),
+        ("null", true, .named("BadDeviceToken"), false),
+    ])
+    func `are tokens of a push type that has its own`(
+        kind: String, isRegistered: Bool, reason: Reason, isAccused: Bool
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 300)
+            try await queue.run(
+                """
+                update pushq.device
+                set kind = \(kind),
+                    registered_at = \(isRegistered ? "now() - interval '1 day'" : "null")
+                """)
+            try await queue.run(
+                """
+                select pushq.send('\(QueueFixture.name)', '{"call":1}',
+                                  array(select encode(token, 'hex') from pushq.device), push_type => 'voip')
+                """)
+            for job in try await queue.claim(lane: .normal) {
+                let reports = job.deviceIDs.map {
+                    SettledJob.DeviceReport(
+                        deviceID: $0, reason: reason, accused: reason.accused(byPushOf: .voip), reportedAt: nil,
+                        sentAt: .now)
+                }
+                let outcomes = Dictionary(
+                    uniqueKeysWithValues: job.deviceIDs.indices.map { ($0, Outcome.rejected(reason)) })
+                _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
+            }
+            #expect(try await queue.worker.judgeSuspects().paused.count == (isAccused ? 1 : 0))
+            #expect(try await queue.number("select count(*) from pushq.device where not active") == 0)
+        }
+    }
+
     @Test func `many of them pause the queue and spare its devices`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 500)
@@ -141,6 +180,25 @@ import Transport
         }
     }
 
+    @Test func `whose devices somebody is writing keep no others waiting, however many they are`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 12)
+            try await queue.run(
+                """
+                insert into pushq.feedback_record (queue_id, token, reason, reported_at)
+                select d.queue_id, d.token, \(Reason.unregistered.code), now() from pushq.device d order by d.id
+                """)
+            let producer = try await database.connect()
+            try await producer.runScript(
+                "begin; select from pushq.device order by id limit 9 for update"
+            )
+            #expect(try await queue.worker.actOnFeedback(atMost: 4) == (acted: 3, deactivated: 3))
+            #expect(try await queue.worker.actOnFeedback(atMost: 4).acted == 0)
+            try await producer.runScript("rollback")
+            #expect(try await queue.worker.actOnFeedback(atMost: 40) == (acted: 9, deactivated: 9))
+        }
+    }
+
     /// The verdicts on the reports about the only device, in the order of their times.
     private func verdicts(in queue: QueueFixture) async throws -> [String] {
         let rows = try await queue.connection.execute(
@@ -222,7 +280,7 @@ import Transport
 
     /// Ends `results` jobs in one statement, one each `interval`, the first of them `ago`. In each, `delivered` pushes
     /// are delivered, and `bad` tokens are bad.
-    private func end(
+    func end(
         _ results: Int, delivered: Int, bad: Int, reason: Reason = .badDeviceToken, ago: String = "1 second",
         every interval: String = "0", in queue: QueueFixture
     ) async throws {
@@ -247,18 +305,18 @@ import Transport
     }
 
     /// Judges step by step, as the duty does.
-    private func judgeAll(in queue: QueueFixture) async throws -> SuspectVerdict {
-        var sum = SuspectVerdict(goesOn: true)
-        while sum.goesOn {
+    func judgeAll(in queue: QueueFixture) async throws -> SuspectVerdict {
+        var sum = SuspectVerdict(hasMore: true)
+        while sum.hasMore {
             let verdict = try await queue.worker.judgeSuspects()
             sum.deactivated += verdict.deactivated
             sum.paused += verdict.paused
-            sum.goesOn = verdict.goesOn
+            sum.hasMore = verdict.hasMore
         }
         return sum
     }
 
-    private func count(_ verdict: String, in queue: QueueFixture) async throws -> Int {
+    func count(_ verdict: String, in queue: QueueFixture) async throws -> Int {
         try await queue.number("select count(*) from pushq.feedback where verdict = '\(verdict)'")
     }
 
@@ -451,11 +509,11 @@ import Transport
             var policy = SuspectPolicy()
             policy.window = 4
             var deactivated: [Int] = []
-            var goesOn = true
-            while goesOn {
+            var hasMore = true
+            while hasMore {
                 let verdict = try await queue.worker.judgeSuspects(policy)
                 deactivated.append(verdict.deactivated)
-                goesOn = verdict.goesOn
+                hasMore = verdict.hasMore
             }
             #expect(deactivated == [8, 8, 4])
         }

@@ -49,19 +49,19 @@ import Transport
 
     @Test func `bring all reports in their order, a message after the other, and then none`() async throws {
         try await withWebhook { queue, _ in
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2, opening: Self.keys) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 2, opening: Self.keys) == nil)
             try await queue.run((1...5).map { Self.report($0) }.joined())
             #expect(try await queue.worker.listFeedback() == 5)
             for wanted in [["1", "2"], ["3", "4"], ["5"]] {
                 let turn = try #require(
-                    try await queue.worker.takeWebhook(lease: Self.lease, most: 2, opening: Self.keys))
+                    try await queue.worker.takeWebhook(lease: Self.lease, atMost: 2, opening: Self.keys))
                 #expect(devices(turn) == wanted)
                 #expect(
-                    try await queue.worker.takeWebhook(lease: Self.lease, most: 2, opening: Self.keys) == nil,
+                    try await queue.worker.takeWebhook(lease: Self.lease, atMost: 2, opening: Self.keys) == nil,
                     "it is taken")
-                #expect(try await !queue.worker.noteTaken(turn))
+                #expect(try await !queue.worker.noteAccepted(turn))
             }
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2, opening: Self.keys) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 2, opening: Self.keys) == nil)
         }
     }
 
@@ -77,19 +77,19 @@ import Transport
             _ = try await queue.worker.listFeedback()
             try await setBack()
             let first = try #require(
-                try await queue.worker.takeWebhook(lease: .seconds(30), most: 10, opening: Self.keys))
-            _ = try await queue.worker.noteTaken(first)
+                try await queue.worker.takeWebhook(lease: .seconds(30), atMost: 10, opening: Self.keys))
+            _ = try await queue.worker.noteAccepted(first)
             try await setBack()
             try await queue.run(Self.report(2))
             _ = try await queue.worker.listFeedback()
             let second = try #require(
-                try await queue.worker.takeWebhook(lease: .seconds(30), most: 10, opening: Self.keys))
+                try await queue.worker.takeWebhook(lease: .seconds(30), atMost: 10, opening: Self.keys))
             #expect(devices(second) == ["2"])
             // The longest pause, and what the fast clock adds to it.
             _ = try await queue.worker.noteFailed(second, problem: "p", pause: .seconds(3600))
-            #expect(try await queue.worker.takeWebhook(lease: .seconds(30), most: 10, opening: Self.keys) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: .seconds(30), atMost: 10, opening: Self.keys) == nil)
             try await setBack()
-            let third = try await queue.worker.takeWebhook(lease: .seconds(30), most: 10, opening: Self.keys)
+            let third = try await queue.worker.takeWebhook(lease: .seconds(30), atMost: 10, opening: Self.keys)
             #expect(devices(third) == ["2"])
         }
     }
@@ -98,14 +98,14 @@ import Transport
         try await withWebhook { queue, _ in
             func take(evenInDoubt: Bool) async throws -> WebhookTurn? {
                 try await queue.worker.takeWebhook(
-                    lease: Self.lease, most: 1, opening: Self.keys, evenInDoubt: evenInDoubt)
+                    lease: Self.lease, atMost: 1, opening: Self.keys, evenInDoubt: evenInDoubt)
             }
             try await queue.run((1...3).map { Self.report($0) }.joined())
             _ = try await queue.worker.listFeedback()
             #expect(try await take(evenInDoubt: false) == nil)
             let first = try #require(try await take(evenInDoubt: true))
             #expect(first.isInDoubt)
-            _ = try await queue.worker.noteTaken(first)
+            _ = try await queue.worker.noteAccepted(first)
 
             let second = try #require(try await take(evenInDoubt: false))
             #expect(!second.isInDoubt && devices(second) == ["2"])
@@ -113,7 +113,7 @@ import Transport
             #expect(try await take(evenInDoubt: false) == nil)
             let again = try #require(try await take(evenInDoubt: true))
             #expect(again.isInDoubt && devices(again) == ["2"])
-            _ = try await queue.worker.noteTaken(again)
+            _ = try await queue.worker.noteAccepted(again)
             #expect(try await take(evenInDoubt: false) != nil)
         }
     }
@@ -124,19 +124,19 @@ import Transport
             _ = try await queue.worker.listFeedback()
             try await queue.run("update pushq.webhook_progress set failures = 10, failing_since = now(), problem = 'p'")
             let late = try #require(
-                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 10, opening: Self.keys))
             #expect(late.failures == 10)
             try await queue.connection.setWebhook(
                 ofTenant: tenant, url: "https://a.example/", sealed: nil, formerFor: .zero)
             #expect(
-                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys) == nil,
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 10, opening: Self.keys) == nil,
                 "the same message is under way")
             #expect(try await queue.worker.noteFailed(late, problem: "slow", pause: .seconds(3600)) == 1)
             let next = try #require(
-                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 10, opening: Self.keys))
             #expect(next.message == late.message && next.failures == 1)
             #expect(try await queue.worker.noteFailed(next, problem: "slow", pause: .seconds(3600)) == 2)
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 10, opening: Self.keys) == nil)
         }
     }
 
@@ -145,18 +145,18 @@ import Transport
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
             let first = try #require(
-                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 10, opening: Self.keys))
             #expect(first.failures == 0)
             #expect(try await queue.worker.noteFailed(first, problem: "p", pause: .zero) == 1)
             try await queue.run(Self.report(2))
             _ = try await queue.worker.listFeedback()
             let again = try #require(
-                try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 10, opening: Self.keys))
             #expect((again.first, again.last) == (first.first, first.last))
             #expect(again.message == first.message && again.failures == 1)
-            #expect(try await queue.worker.noteTaken(again), "it had failed")
+            #expect(try await queue.worker.noteAccepted(again), "it had failed")
             #expect(
-                devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys)) == ["2"])
+                devices(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 10, opening: Self.keys)) == ["2"])
         }
     }
 
@@ -165,7 +165,8 @@ import Transport
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
             try await queue.run("select pg_sleep(mod(1.6 - extract(epoch from clock_timestamp()) % 1, 1))")
-            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys))
+            let turn = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 10, opening: Self.keys))
             #expect(Int(turn.sentAt) <= (try await queue.number("floor(extract(epoch from clock_timestamp()))")))
         }
     }
@@ -175,14 +176,14 @@ import Transport
             let other = MasterKeys(MasterKey(Array(repeating: 8, count: 32))!)
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
-            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: other) == nil)
-            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: Self.keys) != nil)
+            #expect(try await queue.worker.takeWebhook(lease: .zero, atMost: 1, opening: other) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: .zero, atMost: 1, opening: Self.keys) != nil)
             try await queue.connection.setWebhook(
                 ofTenant: tenant, url: nil, sealed: other.first.name.bytes + [2], formerFor: .seconds(60))
-            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: other) == nil)
-            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: Self.keys) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: .zero, atMost: 1, opening: other) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: .zero, atMost: 1, opening: Self.keys) == nil)
             let both = MasterKeys(Self.keys.first, opening: [other.first])
-            #expect(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: both) != nil)
+            #expect(try await queue.worker.takeWebhook(lease: .zero, atMost: 1, opening: both) != nil)
         }
     }
 
@@ -190,13 +191,14 @@ import Transport
         try await withWebhook { queue, tenant in
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
-            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            let turn = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys))
             for url in [nil, "https://a.example/"] {
                 try await queue.connection.setWebhook(
                     ofTenant: tenant, url: url, sealed: Self.sealed(2), formerFor: .zero)
-                #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys) == nil)
+                #expect(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys) == nil)
             }
-            _ = try await queue.worker.noteTaken(turn)
+            _ = try await queue.worker.noteAccepted(turn)
             #expect(
                 try await queue.number("select count(*) from pushq.webhook_progress where cursor = \(turn.last)") == 1)
         }
@@ -206,17 +208,19 @@ import Transport
         try await withWebhook { queue, tenant in
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
-            let late = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            let late = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys))
             try await queue.run("delete from pushq.webhook")
             try await queue.connection.setWebhook(
                 ofTenant: tenant, url: "https://b.example/", sealed: Self.sealed(1), formerFor: .zero)
             try await queue.run(Self.report(2))
             _ = try await queue.worker.listFeedback()
-            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            let turn = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys))
             #expect(devices(turn) == ["2"])
-            _ = try await queue.worker.noteTaken(late)
+            _ = try await queue.worker.noteAccepted(late)
             #expect(try await queue.worker.noteFailed(late, problem: "late", pause: .zero) == nil)
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys) == nil)
         }
     }
 
@@ -225,10 +229,11 @@ import Transport
             try await queue.run(Self.report(1) + Self.report(2))
             _ = try await queue.worker.listFeedback()
             // A worker was stopped for longer than its lease.
-            let late = try #require(try await queue.worker.takeWebhook(lease: .zero, most: 1, opening: Self.keys))
-            let next = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            let late = try #require(try await queue.worker.takeWebhook(lease: .zero, atMost: 1, opening: Self.keys))
+            let next = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys))
             #expect(next.message == late.message)
-            _ = try await queue.worker.noteTaken(late)
+            _ = try await queue.worker.noteAccepted(late)
             #expect(try await queue.worker.noteFailed(late, problem: "late", pause: .seconds(9)) == nil)
             let untouched =
                 "select count(*) from pushq.webhook_progress where cursor = \(next.first) and failures = 0 and not_before > now()"
@@ -236,13 +241,14 @@ import Transport
             // The same holds for a turn that was under way when the webhook changed: the new receiver gets the message.
             try await queue.connection.setWebhook(
                 ofTenant: tenant, url: "https://b.example/", sealed: nil, formerFor: .zero)
-            _ = try await queue.worker.noteTaken(next)
-            let moved = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            _ = try await queue.worker.noteAccepted(next)
+            let moved = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys))
             #expect(moved.url == "https://b.example/" && moved.sealed == Self.sealed(1))
             #expect(moved.message == next.message)
-            _ = try await queue.worker.noteTaken(moved)
+            _ = try await queue.worker.noteAccepted(moved)
             #expect(
-                devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys)) == ["2"])
+                devices(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys)) == ["2"])
         }
     }
 
@@ -250,11 +256,12 @@ import Transport
         try await withWebhook { queue, _ in
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
-            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
+            let turn = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys))
             #expect(try await queue.worker.noteFailed(turn, problem: "p", pause: .seconds(3600)) == 1)
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys) == nil)
             try await queue.run("delete from pushq.feedback; update pushq.webhook_progress set not_before = now();")
-            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys) == nil)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys) == nil)
             #expect(
                 try await queue.number("select count(*) from pushq.webhook_progress where newest = cursor") == 1)
         }
@@ -270,8 +277,9 @@ import Transport
             let feedback = Self.report(1) + Self.report(2)
             try await queue.run(feedback)
             _ = try await queue.worker.listFeedback()
-            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
-            #expect(try await !queue.worker.noteTaken(turn))
+            let turn = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys))
+            #expect(try await !queue.worker.noteAccepted(turn))
             if isTenantsTime {
                 try await queue.run("update pushq.tenant set history_days = 400, feedback_days = 1")
                 // Another tenant keeps its reports, so that the day stays.
@@ -291,8 +299,9 @@ import Transport
         try await withWebhook { queue, _ in
             try await queue.run(Self.report(1))
             _ = try await queue.worker.listFeedback()
-            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1, opening: Self.keys))
-            #expect(try await !queue.worker.noteTaken(turn))
+            let turn = try #require(
+                try await queue.worker.takeWebhook(lease: Self.lease, atMost: 1, opening: Self.keys))
+            #expect(try await !queue.worker.noteAccepted(turn))
             try await runUpkeep(keepingFeedback: 1, queue)
             #expect(try await queue.number("select count(*) from pushq.feedback") == 0)
             #expect(try await queue.connection.webhook(of: "acme")?.webhook?.lostTo == nil)
@@ -321,7 +330,7 @@ import Transport
             try await queue.run(Self.report(3))
             _ = try await queue.worker.listFeedback()
             #expect(
-                devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10, opening: Self.keys)) == ["3"])
+                devices(try await queue.worker.takeWebhook(lease: Self.lease, atMost: 10, opening: Self.keys)) == ["3"])
         }
     }
 

@@ -63,12 +63,14 @@ import Testing
             ])
     }
 
-    @Test(arguments: ["Other", "OtherPassing", "OtherCredential", "NoAnswer", "Quarantined", "GivenBack", "QuietHours"])
+    @Test(arguments: [
+        "Other", "OtherTransient", "OtherCredential", "NoAnswer", "Quarantined", "GivenBack", "QuietHours",
+    ])
     func `goes by the status where a server says one of pushq's own reasons`(text: String) {
         #expect(Reason(status: 400, text: text) == .other)
         #expect(Reason(status: 403, text: text) == .otherCredential)
         #expect(Reason(status: 410, text: text) == .unregistered)
-        #expect(Reason(status: 503, text: text) == .otherPassing)
+        #expect(Reason(status: 503, text: text) == .otherTransient)
     }
 
     @Test(arguments: [
@@ -95,9 +97,9 @@ import Testing
 
     @Test func `takes no page for the word that a token is dead, or a credential refused`() {
         #expect(Reason(status: 403, withoutReason: true) == .otherCredential)
-        #expect(Reason(status: 403, withoutReason: false) == .otherPassing)
+        #expect(Reason(status: 403, withoutReason: false) == .otherTransient)
         #expect(Reason(status: 410, withoutReason: true) == .unregistered)
-        #expect(Reason(status: 410, withoutReason: false) == .otherPassing)
+        #expect(Reason(status: 410, withoutReason: false) == .otherTransient)
     }
 
     @Test func `fits into an outcome byte beside its kind, for every reason`() {
@@ -105,8 +107,8 @@ import Testing
         for code in Reason.table.indices.map({ UInt8($0) }) {
             let reason = Reason(code: code)
             let outcomes = [Outcome.rejected(reason), .failed(reason), .retried(reason)]
-            let goesOn: Outcome.Kind = [.givenBack, .quietHours].contains(reason) ? .postponed : .retried
-            #expect(outcomes.map(\.kind) == [.rejected, .failed, goesOn])
+            let continued: Outcome.Kind = [.givenBack, .quietHours].contains(reason) ? .postponed : .retried
+            #expect(outcomes.map(\.kind) == [.rejected, .failed, continued])
             #expect(outcomes.map(\.reason) == [reason, reason, reason])
         }
     }
@@ -161,8 +163,9 @@ import Testing
 @Suite struct `A tally of outcomes` {
     @Test func `counts each recipient once`() {
         let outcomes: [Outcome] = [
-            .delivered, .delivered, .rejected(.unregistered), .failed(.otherPassing), .suppressed, .expired, .cancelled,
-            .unknown, .retried(.otherPassing), .retried(.noAnswer), .retried(.givenBack), .retried(.quietHours),
+            .delivered, .delivered, .rejected(.unregistered), .failed(.otherTransient), .suppressed, .expired,
+            .cancelled, .unknown, .retried(.otherTransient), .retried(.noAnswer), .retried(.givenBack),
+            .retried(.quietHours),
         ]
         var tally = OutcomeTally()
         for outcome in outcomes { tally.add(outcome) }

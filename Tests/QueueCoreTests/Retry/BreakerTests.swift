@@ -360,22 +360,22 @@ import Testing
 
     @Test func `knows a gateway that takes nearly all from one that refuses many, and from one that it tries`() {
         var dialogue = Dialogue(from: start)
-        #expect(dialogue.breaker.takesNearlyAll, "nothing is known against it")
+        #expect(dialogue.breaker.acceptsNearlyAll, "nothing is known against it")
         for round in 0..<1000 {
             if round % 40 == 0 { dialogue.refuse(Int64(round)) } else { dialogue.serve() }
-            #expect(dialogue.breaker.takesNearlyAll)
+            #expect(dialogue.breaker.acceptsNearlyAll)
         }
         for round in 0..<200 { if round % 4 == 0 { dialogue.refuse(Int64(round)) } else { dialogue.serve() } }
-        #expect(!dialogue.breaker.takesNearlyAll)
+        #expect(!dialogue.breaker.acceptsNearlyAll)
         #expect(dialogue.breaker.isClosed)
         dialogue.serve(200)
-        #expect(dialogue.breaker.takesNearlyAll)
+        #expect(dialogue.breaker.acceptsNearlyAll)
 
         var outage = opened()
-        #expect(!outage.breaker.takesNearlyAll)
+        #expect(!outage.breaker.acceptsNearlyAll)
         outage.pass(.seconds(2))
         outage.serve()
-        #expect(!outage.breaker.takesNearlyAll, "it recovers, and its share of refusals begins anew")
+        #expect(!outage.breaker.acceptsNearlyAll, "it recovers, and its share of refusals begins anew")
     }
 
     @Test func `waits as long as the server asks, up to a minute, and not for what one recipient was told`() {

@@ -5,7 +5,7 @@ import Testing
     @Test(arguments: [
         ("acme/com.acme.shop/production", "acme/com.acme.shop/production"), ("sale-1_2@%+,=", "sale-1_2@%+,="),
         ("", "''"), ("my sale", "'my sale'"), ("$(id); `id`", "'$(id); `id`'"), ("it's", #"'it'\''s'"#),
-        ("Größe", "'Größe'"), ("a\nb", "'a\nb'"),
+        ("Größe", "'Größe'"), ("a\nb", "'a\nb'"), ("a'\u{301}; id #", "'a'\\''\u{301}; id #'"),
     ])
     func `are quoted unless every shell takes them as they are`(word: String, quoted: String) {
         #expect(ShellWords.quoted(word) == quoted)

@@ -35,12 +35,25 @@ import Transport
         }
         var bursts = LogBursts()
         for queue in [0, 1, 2, 1, 2] { _ = bursts.take(lost(queue), at: start) }
-        #expect(bursts.due(at: start + .seconds(5)).map(\.repetition?.otherQueues) == [["q1"]])
+        #expect(bursts.due(at: start + .seconds(5)).map(\.repetition?.others) == [["q1"]])
         for queue in 0..<1000 { _ = bursts.take(lost(queue), at: start + .seconds(6)) }
-        let all = bursts.due(at: start + .seconds(66)).map(\.repetition?.otherQueues)
+        let all = bursts.due(at: start + .seconds(66)).map(\.repetition?.others)
         #expect(all == [(0..<10).map { "q\($0)" }])
         _ = bursts.take(lost(7), at: start + .seconds(67))
-        #expect(bursts.due(at: start + .seconds(127)).map(\.repetition?.otherQueues) == [[]])
+        #expect(bursts.due(at: start + .seconds(127)).map(\.repetition?.others) == [[]])
+    }
+
+    @Test func `names the first tenants where the events are about tenants`() {
+        var bursts = LogBursts()
+        for tenant in ["a", "b", "c"] {
+            let entry = LogEntry(
+                .warning, "webhook_failing", "x", [("tenant", .string(tenant))], cause: "it answered 500")
+            _ = bursts.take(entry, at: start)
+        }
+        let summary = bursts.due(at: start + .seconds(5))
+        #expect(summary.map(\.repetition?.others) == [["b"]])
+        #expect(
+            LogFormat.json.line(of: summary[0], at: Date(timeIntervalSince1970: 0)).contains(#""other_tenants":["b"]"#))
     }
 
     @Test func `is said once a minute while it goes on, and is news again after a minute without it`() {
@@ -64,10 +77,10 @@ import Transport
         var bursts = LogBursts()
         for count in 0..<3 { _ = bursts.take(unreachable(count), at: start) }
         let first = bursts.due(at: start + .seconds(5)).first?.repetition
-        #expect(first == .init(count: 2, time: .seconds(5), goesOn: false))
+        #expect(first == .init(count: 2, time: .seconds(5), isFurther: false))
         _ = bursts.take(unreachable(3), at: start + .seconds(10))
         let second = bursts.due(at: start + .seconds(65)).first?.repetition
-        #expect(second == .init(count: 1, time: .seconds(60), goesOn: true))
+        #expect(second == .init(count: 1, time: .seconds(60), isFurther: true))
     }
 
     @Test func `has causes that differ in numbers only, such as addresses, and hides no other`() {
@@ -214,10 +227,10 @@ import Transport
     private let entry = LogEntry(.warning, "leases_lost", "lost 3 \"leases\"", [("count", 3)])
 
     private func repeated(
-        _ count: Int, _ time: Duration, goesOn: Bool, otherQueues: [String] = []
+        _ count: Int, _ time: Duration, isFurther: Bool, others: [String] = []
     ) -> LogEntry {
         var entry = entry
-        entry.repetition = .init(count: count, time: time, goesOn: goesOn, otherQueues: otherQueues)
+        entry.repetition = .init(count: count, time: time, isFurther: isFurther, others: others)
         return entry
     }
 
@@ -230,18 +243,18 @@ import Transport
     @Test func `says how many like it there were`() {
         let time = "2027-01-15T08:00:00.250Z warning: "
         #expect(
-            LogFormat.text.line(of: repeated(999, .seconds(5), goesOn: false), at: date)
+            LogFormat.text.line(of: repeated(999, .seconds(5), isFurther: false), at: date)
                 == time + "999 more like this in 5 s, the last: lost 3 \"leases\"")
         #expect(
-            LogFormat.text.line(of: repeated(7, .seconds(60), goesOn: true), at: date)
+            LogFormat.text.line(of: repeated(7, .seconds(60), isFurther: true), at: date)
                 == time + "still, 7 times in the last minute: lost 3 \"leases\"")
         #expect(
-            LogFormat.text.line(of: repeated(1, .seconds(11), goesOn: true), at: date)
+            LogFormat.text.line(of: repeated(1, .seconds(11), isFurther: true), at: date)
                 == time + "still, once in the last 11 s: lost 3 \"leases\"")
         #expect(
-            LogFormat.json.line(of: repeated(7, .seconds(60), goesOn: true), at: date).hasSuffix(
+            LogFormat.json.line(of: repeated(7, .seconds(60), isFurther: true), at: date).hasSuffix(
                 #""count":3,"repeated":7,"seconds":60}"#))
-        let ofOthers = repeated(2, .seconds(5), goesOn: false, otherQueues: ["a", "b"])
+        let ofOthers = repeated(2, .seconds(5), isFurther: false, others: ["a", "b"])
         #expect(
             LogFormat.text.line(of: ofOthers, at: date)
                 == time + "2 more like this in 5 s (also of a, b), the last: lost 3 \"leases\"")

@@ -5,18 +5,18 @@ import Transport
 @testable import Terminal
 
 @Suite(.timeLimit(.minutes(5))) struct `A log whose reader stalls` {
-    /// What was written, by a reader that takes nothing until it is let go on.
+    /// What was written, by a reader that reads nothing before it is released.
     private final class Reader: Sendable {
         let lines = Locked<[String]>([])
-        private let goesOn = DispatchSemaphore(value: 0)
+        private let released = DispatchSemaphore(value: 0)
 
         func take(_ line: String) {
-            goesOn.wait()
-            goesOn.signal()
+            released.wait()
+            released.signal()
             lines.withLock { $0.append(line) }
         }
 
-        func goOn() { goesOn.signal() }
+        func release() { released.signal() }
     }
 
     @Test func `keeps nobody waiting, and says how many lines there was no room for`() {
@@ -30,7 +30,7 @@ import Transport
         for _ in 0..<1034 { writer.add(line) }
         writer.flush(within: .milliseconds(10))
         #expect(reader.lines.withLock { $0.isEmpty })
-        reader.goOn()
+        reader.release()
         writer.flush(within: .seconds(60))
         let lines = reader.lines.withLock { $0 }
         #expect(lines.count { $0 == line } == 1024)

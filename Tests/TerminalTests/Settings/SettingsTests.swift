@@ -125,9 +125,16 @@ import Transport
         #expect(text.count < 3 || error?.description.contains(text) == false)
     }
 
-    @Test func `says how to set one when there is none`() {
-        let error = #expect(throws: Failure.self) { try keys([:]) }
+    @Test(
+        arguments: [
+            [:], ["PUSHQ_MASTER_KEY_FILE": ""], ["PUSHQ_MASTER_KEY": ""],
+            ["PUSHQ_MASTER_KEY": "", "PUSHQ_MASTER_KEY_FILE": ""],
+        ] as [[String: String]])
+    func `says how to set one when there is none, or an empty one`(environment: [String: String]) {
+        let error = #expect(throws: Failure.self) { try keys(environment) }
+        #expect(error?.description.hasPrefix("no master key: ") == true)
         #expect(error?.description.contains("PUSHQ_MASTER_KEY_FILE") == true)
+        #expect(!MasterKeySetting(environment: environment).isGiven)
     }
 }
 

@@ -66,7 +66,14 @@ import Testing
     @Test func `whole numbers, written as people write them`() throws {
         #expect(try Int.parse("1_000_000") == 1_000_000)
         #expect(try Int.parse("1,000,000") == 1_000_000)
+        #expect(try Int.parse("-12,345") == -12_345)
         #expect(throws: InvalidValue.self) { try Int.parse("1.5") }
+    }
+
+    @Test(arguments: ["12,13", "1,5", "1_0", "1,0000", "1000,000", "1,000,", ",100", "1,,000", "1,00", "_", ","])
+    func `whole numbers have separators only between groups of three digits`(text: String) {
+        let error = #expect(throws: InvalidValue.self) { try Int.parse(text) }
+        #expect(error?.reason == "is not a whole number")
     }
 
     @Test func `counts begin at one`() throws {
@@ -86,6 +93,14 @@ import Testing
         #expect(try Moment.parse("2026-03-01T10:00:00+01:00") == Moment.parse("2026-03-01T09:00:00Z"))
         #expect(throws: InvalidValue.self) { try Moment.parse("tomorrow") }
         #expect(throws: InvalidValue.self) { try Moment.parse("2027-13-01T12:00:00Z") }
+    }
+
+    @Test(arguments: [
+        "2026-12-24T18:00:00Z+01:00", "2026-12-24T18:00:00+5.5", "2026-12-24T18:00:00Zx", "2026-12-24T18:00:00Z ",
+        " 2026-12-24T18:00:00Z",
+    ])
+    func `moments with anything around them are refused`(text: String) {
+        #expect(throws: InvalidValue.self) { try Moment.parse(text) }
     }
 
     @Test(arguments: [

@@ -1,9 +1,12 @@
-import QueueCore
+package import QueueCore
 
 /// A comparison of what the simulator saw with what the database says, recipient by recipient.
 package struct Audit {
     /// Facts about a trial that its record does not show.
     package struct Expectation: Sendable {
+        /// The kinds of outcome with which a recipient may end. Any other kind is a recipient whom the push has not
+        /// reached although nothing in the trial prevents that.
+        package var ends: Set<Outcome.Kind> = [.delivered, .rejected]
         /// Whether no push may be sent twice, whatever was cut off: after a clean shutdown, a deploy, or an outage of
         /// the database.
         package var isClean = false
@@ -19,18 +22,25 @@ package struct Audit {
         package var lag: ClosedRange<Int>?
         /// The roots of the sends that were committed in that time and lost.
         package var forgotten: Set<Int64> = []
-        /// The end of the last fault, in microseconds since 1970; nil if there was none.
-        package var lastFault: Int?
+        /// The end of each fault, ascending, in microseconds since 1970.
+        package var faultEnds: [Int] = []
 
         package init() {}
+
+        /// Returns a copy that also allows these kinds of outcome.
+        package func ending(_ kinds: Outcome.Kind...) -> Self {
+            var copy = self
+            copy.ends.formUnion(kinds)
+            return copy
+        }
     }
 
     /// The number of distinct pushes that arrived.
     package let sent: Int
     /// The number of recipients with exactly one outcome.
     package let recorded: Int
-    /// The number of recipients with a fault: no outcome, two outcomes, or an outcome that APNs did not answer; or a
-    /// push that went to another device or with another payload.
+    /// The number of recipients with a fault: no outcome, two outcomes, an outcome that APNs did not answer, or one
+    /// that nothing in the trial explains; or a push that went to another device or with another payload.
     package let lost: Int
     /// The number of arrivals that may have reached a device that an earlier arrival of the same push may have reached.
     package let repeated: Int
@@ -38,9 +48,12 @@ package struct Audit {
     /// flight on a lost connection to APNs, that a stopped process had in hand, or that a standby did not know of when
     /// it took over.
     package let bound: Int
-    /// Seconds from the last fault until recovery. If leases were lost: from the holder's last renewal until every
-    /// recipient that a lost lease left uncertain had an answer. Otherwise: until the next push arrived.
+    /// Seconds from a fault until recovery. If leases were lost: until every recipient that a lost lease left uncertain
+    /// had an answer. That counts from the end of the fault that cost the lease: the first end since the holder's last
+    /// renewal. Otherwise: from the end of the last fault until the next push arrived.
     package let recovered: Double
+    /// The maximum for `recovered`: the lease has to expire, and its recipients wait behind others.
+    package let recoveryLimit: Double
     /// The problems found, with an example of each kind.
     package let findings: [String]
 
@@ -66,7 +79,10 @@ package struct Audit {
         for id in outcomes.recipients.union(outcomes.ends.keys).union(record.pushes.keys)
         where !expectation.forgotten.contains(id.root) {
             let strayed = record.pushes[id]?.lazy.compactMap { messages.problem(of: $0, under: id) }.first
-            let problem = strayed ?? Self.problem(of: id, record, outcomes, isUncertain: uncertain.contains(id))
+            let problem =
+                strayed
+                ?? Self.problem(
+                    of: id, record, outcomes, allowed: expectation.ends, isUncertain: uncertain.contains(id))
             if let problem { problems[problem, default: []].append(id) }
         }
         sent = record.pushes.count
@@ -75,7 +91,8 @@ package struct Audit {
         findings = problems.sorted { $0.key < $1.key }.map { "\($0.value.count) \($0.key), such as \($0.value[0])" }
         repeated = record.pushes.keys.reduce(0) { $0 + record.repeats(of: $1) }
         let leaseMicroseconds = Int(lease.components.seconds) * 1_000_000
-        recovered = Self.recovered(record, leases, leaseMicroseconds, expectation.lastFault)
+        recovered = Self.recovered(record, leases, leaseMicroseconds, expectation.faultEnds)
+        recoveryLimit = lease / .seconds(1) * 3 + 30
         guard !expectation.isClean else {
             bound = 0
             return
@@ -91,22 +108,28 @@ package struct Audit {
 
     /// Returns the problem with one recipient; nil if there is none.
     ///
-    /// - Parameter isUncertain: whether a lost lease left the recipient without an outcome. If its device is inactive
-    ///   by the time the job is claimed again, the push is not repeated, and no worker knows what APNs answered.
+    /// - Parameters:
+    ///   - allowed: the kinds of outcome with which a recipient may end.
+    ///   - isUncertain: whether a lost lease left the recipient without an outcome. If its device is inactive by the
+    ///     time the job is claimed again, the push is not repeated, and no worker knows what APNs answered.
     private static func problem(
-        of id: APNsID, _ record: PushRecord, _ outcomes: RecordedOutcomes, isUncertain: Bool
+        of id: APNsID, _ record: PushRecord, _ outcomes: RecordedOutcomes, allowed: Set<Outcome.Kind>,
+        isUncertain: Bool
     ) -> String? {
         let arrivals = record.pushes[id] ?? []
         guard let ends = outcomes.ends[id], let end = ends.first else { return "without an outcome" }
         guard ends.count == 1 else { return "with two outcomes" }
+        guard let kind = end.kind, allowed.contains(kind) else {
+            return "ended as \(end.kind?.rawValue ?? "byte \(end.rawValue)")"
+        }
         let answers = arrivals.filter(\.isFinal)
-        switch end.kind {
+        switch kind {
         case .delivered: return answers.contains { $0.status == 200 } ? nil : "delivered without APNs having said so"
         case .rejected:
             let text = end.reason?.text
             return answers.contains { $0.reason == text } ? nil : "rejected without APNs having said so"
         case .unknown where isUncertain: return nil
-        default: return answers.isEmpty ? nil : "answered for good, but \(end.kind?.rawValue ?? "?")"
+        default: return answers.isEmpty ? nil : "answered for good, but \(kind.rawValue)"
         }
     }
 
@@ -157,15 +180,17 @@ package struct Audit {
     }
 
     private static func recovered(
-        _ record: PushRecord, _ leases: [LapsedLease], _ lease: Int, _ lastFault: Int?
+        _ record: PushRecord, _ leases: [LapsedLease], _ lease: Int, _ faultEnds: [Int]
     ) -> Double {
         let waits = leases.compactMap { lapsed in
             let answers = lapsed.uncertain.compactMap { id in
                 record.pushes[id]?.first { ($0.answeredAt ?? 0) > lapsed.deadline && $0.isFinal }?.answeredAt
             }
-            return answers.max().map { $0 - lapsed.deadline + lease }
+            let renewed = lapsed.deadline - lease
+            let begun = faultEnds.first { $0 >= renewed } ?? renewed
+            return answers.max().map { max(0, $0 - begun) }
         }
-        let next = lastFault.flatMap { fault in record.arrivals.first { $0 >= fault }.map { $0 - fault } }
+        let next = faultEnds.last.flatMap { fault in record.arrivals.first { $0 >= fault }.map { $0 - fault } }
         return Double(waits.max() ?? next ?? 0) / 1e6
     }
 

@@ -34,7 +34,7 @@ package struct RecordedOutcomes {
             let root = row.int8("root_id")
             for (byte, device) in zip(row.bytes("outcomes"), row.int8Array("device_ids")) {
                 let outcome = Outcome(rawValue: byte)
-                guard !outcome.goesOn else { continue }
+                guard !outcome.continuesInOtherJob else { continue }
                 ends[APNsID(root: root, key: device), default: []].append(outcome)
             }
         }

@@ -61,7 +61,7 @@ package final class Rig {
     package let postgres: PrivatePostgres
     package let standby: PrivatePostgres?
     package let folder: String
-    package let minder: Minder
+    package let reaper: Reaper
     package let simulator: SimulatorProcess
     package let store: ReconnectingConnection
     package let queue = QueueName(tenant: "acme", app: "com.acme", environment: .sandbox)
@@ -100,10 +100,10 @@ package final class Rig {
         self.postgres = postgres
         self.settings = settings
         self.loop = loop
-        minder = try Minder()
+        reaper = try Reaper()
         folder = FileManager.default.temporaryDirectory.appending(path: "pushq-rig-\(UUID().uuidString.prefix(8))").path
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
-        minder.mind(folder: folder)
+        reaper.register(folder: folder)
         database = "rig_\(UInt32.random(in: 0 ... .max))"
         if settings.isCopied {
             try await TestServer.createMigratedDatabase(database)
@@ -112,7 +112,7 @@ package final class Rig {
         }
         masterKeys = try MasterKeys.random()
         standby =
-            settings.standby == nil ? nil : try await PrivatePostgres.startStandby(of: postgres, minder: minder)
+            settings.standby == nil ? nil : try await PrivatePostgres.startStandby(of: postgres, reaper: reaper)
         proxy =
             settings.canCutOffPrimary
             ? try await DatabaseProxy(to: postgres) { [isPrimaryCutOff] _ in
@@ -124,14 +124,14 @@ package final class Rig {
         store = ReconnectingConnection(to: address, as: "rig", on: loop)
         simulator = try await SimulatorProcess(
             folder: folder, rules: settings.rules, arguments: settings.allSimulatorArguments(app: queue.app),
-            minder: minder, isRecorded: settings.isRecorded)
+            reaper: reaper, isRecorded: settings.isRecorded)
         try await setUp()
     }
 
     private func end() async {
         store.close()
         proxy?.close()
-        await minder.end()
+        await reaper.end()
     }
 
     // MARK: The queue
@@ -274,7 +274,7 @@ package final class Rig {
                 "PUSHQ_DATABASE_URL": url ?? workerURL,
                 "PUSHQ_MASTER_KEY": keys ?? masterKeys.first.hexadecimal,
             ].merging(environment) { $1 }, output: "\(folder)/\(name).out", errors: log)
-        let worker = WorkerProcess(name: name, process: try minder.start(command), logFile: log)
+        let worker = WorkerProcess(name: name, process: try reaper.start(command), logFile: log)
         workers.append(worker)
         return worker
     }

@@ -49,7 +49,7 @@ package final class SimulatorProcess {
     }
 
     private let folder: String
-    private let minder: Minder
+    private let reaper: Reaper
     private let isRecorded: Bool
     private var runs = 0
     private var process: ChildProcess?
@@ -58,9 +58,9 @@ package final class SimulatorProcess {
     package private(set) var ready: Ready
 
     /// Starts a simulator and waits until it answers.
-    init(folder: String, rules: String, arguments: [String], minder: Minder, isRecorded: Bool) async throws {
+    init(folder: String, rules: String, arguments: [String], reaper: Reaper, isRecorded: Bool) async throws {
         self.folder = folder
-        self.minder = minder
+        self.reaper = reaper
         self.isRecorded = isRecorded
         ready = Ready(address: "", ca: "", signingKey: "", keyID: "", teamID: "")
         try await start(rules: rules, arguments: arguments)
@@ -79,7 +79,7 @@ package final class SimulatorProcess {
             "--environment", "sandbox",
         ]
         let recording = isRecorded ? ["--record", record] : []
-        let process = try minder.start(
+        let process = try reaper.start(
             Executable.pushq.command(
                 settings + recording + arguments, output: output, errors: "\(folder)/simulator.log"))
         self.process = process

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 package import LocalStack
+import Transport
 
 /// `pushq work` as a process.
 package final class WorkerProcess: Sendable {
@@ -8,6 +9,8 @@ package final class WorkerProcess: Sendable {
     package let name: String
     package let process: ChildProcess
     private let logFile: String
+    /// The signals that were sent with ``signal(_:)``.
+    private let signals = Locked<Set<Int32>>([])
 
     init(name: String, process: ChildProcess, logFile: String) {
         self.name = name
@@ -29,15 +32,36 @@ package final class WorkerProcess: Sendable {
         }
     }
 
+    /// Sends a signal, and notes that it was meant. Returns false if the process has ended.
+    @discardableResult
+    package func signal(_ number: Int32) -> Bool {
+        signals.withLock { _ = $0.insert(number) }
+        return process.signal(number)
+    }
+
+    /// What is wrong with how the process has ended, or with its log: an exit code other than 0, a signal that was not
+    /// sent with ``signal(_:)``, or a crash. Nil if nothing is wrong.
+    package var problem: String? {
+        let log = log
+        if let crash = log.firstRange(of: "Fatal error") {
+            return "\(name) says: \(log[crash.lowerBound...].prefix(300))"
+        }
+        switch process.exit {
+        case nil, .code(0): return nil
+        case .signal(let number) where signals.withLock({ $0.contains(number) }): return nil
+        case let exit?: return "\(name) \(exit)"
+        }
+    }
+
     /// Kills the process at once, as a crash would.
     package func kill() async {
-        process.signal(SIGKILL)
+        signal(SIGKILL)
         _ = await process.waitForExit()
     }
 
     /// Tells the worker to drain, and waits until it has exited. Returns how it exited; nil if it did not.
     package func drain(within limit: Duration = .seconds(60)) async -> ProcessExit? {
-        process.signal(SIGTERM)
+        signal(SIGTERM)
         return await process.waitForExit(within: limit)
     }
 }

@@ -98,9 +98,9 @@ import Transport
 
     @Test func `is one of few that are kept, of one server and of all`() async throws {
         let counts = try await Line().run { line in
-            let shelf = SessionShelf(limit: 6)
+            let limit = TLSSessionLimit(6)
             let (one, other) = (
-                ResumableSessions(with: "localhost", on: shelf), ResumableSessions(with: "localhost", on: shelf)
+                ResumableSessions(with: "localhost", within: limit), ResumableSessions(with: "localhost", within: limit)
             )
             // A server that does not know the offered session issues two new ones, so the last six come from three
             // connections.

@@ -83,19 +83,19 @@ struct `The sessions of an engine` {
     )
         async throws
     {
-        let minder = try Minder()
+        let reaper = try Reaper()
         let loop = EventLoop(name: "session")
         defer { loop.shutDown() }
-        let old = try await PrivatePostgres.start(minder: minder)
+        let old = try await PrivatePostgres.start(reaper: reaper)
         try await loop.run { actor in
             let address = try DatabaseAddress(url: old.connectionString(), environment: [:])
             let connection = try await PostgresConnection.connect(to: address, as: "test", on: actor.loop)
             _ = try await Migrator(connection).run()
             connection.close()
         }
-        let new = try await PrivatePostgres.startStandby(of: old, minder: minder)
+        let new = try await PrivatePostgres.startStandby(of: old, reaper: reaper)
         try await body(old, new, loop)
-        await minder.end()
+        await reaper.end()
     }
 
     /// Sets by hand what a server reports about its timeline. `TimelineTests` test real reports.
@@ -105,6 +105,72 @@ struct `The sessions of an engine` {
             create or replace function pushq.current_timeline() returns int
             language plpgsql stable as 'begin return \(timeline); end'
             """)
+    }
+
+    /// Reports another cluster than the real one.
+    private static let otherCluster = """
+        create or replace function pushq.current_cluster() returns bigint language sql stable as 'select 4711::bigint'
+        """
+
+    /// Runs `body` with sessions in two databases. The second one stands for one in another cluster.
+    private func withMovedDatabase(
+        from timeline: Int, to other: Int,
+        _ body:
+            @escaping @Sendable (
+                isolated LoopActor, SessionPreparation, PostgresConnection, PostgresConnection
+            ) async throws -> Void
+    ) async throws {
+        try await withTwoDatabases { actor, former, moved in
+            let (first, second) = (try await former.connect(), try await moved.connect())
+            try await claim(timeline, at: first)
+            try await claim(other, at: second)
+            try await second.runScript(Self.otherCluster)
+            let session = SessionPreparation(at: "db") { Issue.record("\($0)") }
+            try await body(actor, session, first, second)
+        }
+    }
+
+    @Test(arguments: [(5, 1), (1, 1), (1, 5)])
+    func `is followed into another cluster when no session is left in the former one`(from: Int, to: Int) async throws {
+        try await withMovedDatabase(from: from, to: to) { _, session, first, second in
+            try await session.prepare(first)
+            let error = await #expect(throws: PostgresError.self) { try await session.prepare(second) }
+            #expect(
+                error?.description
+                    == "cannot connect to db: it is another cluster than the one where this program has sessions")
+            first.close()
+            try await session.prepare(second)
+        }
+    }
+
+    /// A pooler keeps its clients' sessions, and leads them elsewhere.
+    @Test(arguments: [(5, 1), (1, 1), (1, 5)])
+    func `is followed into another cluster where open sessions are led there, too`(from: Int, to: Int) async throws {
+        try await withMovedDatabase(from: from, to: to) { _, session, first, second in
+            try await session.prepare(first)
+            try await claim(to, at: first)
+            try await first.runScript(Self.otherCluster)
+            try await session.prepare(second)
+            #expect(first.isOpen && second.isOpen)
+        }
+    }
+
+    @Test func `is recognised in the new cluster, too`() async throws {
+        try await withDatabase { _, database in
+            let (first, second) = (try await database.connect(), try await database.connect())
+            var events: [String] = []
+            let session = SessionPreparation(at: "db") { events.append("\($0)") }
+            try await claim(5, at: first)
+            try await session.prepare(first)
+            first.close()
+            try await second.runScript(Self.otherCluster)
+            try await claim(2, at: second)
+            try await session.prepare(second)
+            #expect(events == [])
+            try await claim(1, at: second)
+            await #expect(throws: PostgresError.self) { try await session.prepare(second) }
+            #expect(events.count == 1)
+        }
     }
 
     @Test func `is not used by a worker that has seen the newer one, and this is said once`() async throws {
@@ -125,7 +191,7 @@ struct `The sessions of an engine` {
             try await claim(2, at: connection)
             for _ in 0..<3 {
                 let error = await #expect(throws: PostgresError.self) { try await session.prepare(connection) }
-                #expect(error?.isPassing == true, "it is tried again, at the next host")
+                #expect(error?.isTransient == true, "it is tried again, at the next host")
                 #expect(
                     error?.description
                         == "cannot connect to db1,db2: its timeline 2 is older than 3, which this program has seen")
@@ -175,7 +241,8 @@ struct `The sessions of an engine` {
                         prepare: session.prepare)
                 }
                 func timeline(_ store: ReconnectingConnection) async throws -> Int32? {
-                    try await store.current().timelineOfServer()
+                    let copy = try await store.current().followTimeline()
+                    return copy?.timeline
                 }
                 let both = old.connectionString(orAt: new)
                 let (one, other) = (try open(both), try open(both))
@@ -225,7 +292,7 @@ struct `The sessions of an engine` {
                 let address = try DatabaseAddress(url: old.connectionString(orAt: new), environment: [:])
                 let stores = EngineConnections(to: address, keeper: address, on: actor.loop, report: { _ in })
                 _ = try await stores.start { _ in }
-                #expect(try await stores.tokens?.connection().timelineOfServer() == 2)
+                #expect(try await stores.tokens?.connection().followTimeline()?.timeline == 2)
                 stores.close()
             }
         }

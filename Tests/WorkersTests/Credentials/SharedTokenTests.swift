@@ -241,18 +241,13 @@ import Transport
                 (own: PostgresConnection, keeper: PostgresConnection)
             ) async throws -> Void
     ) async throws {
-        try await withDatabase { _, one in
-            let (name, address) = (one.name, one.address)
-            try await withDatabase { actor, own in
-                let keeper = TestDatabase(name: name, address: address, loop: actor.loop)
-                defer { keeper.closeConnections() }
-                let stores = [own, keeper].map { database in
-                    RetryingConnection(
-                        ReconnectingConnection(to: database.address, as: "test", on: actor.loop), loop: actor.loop
-                    ) { _ in }
-                }
-                try await body(actor, (stores[0], stores[1]), (try await own.connect(), try await keeper.connect()))
+        try await withTwoDatabases { actor, keeper, own in
+            let stores = [own, keeper].map { database in
+                RetryingConnection(
+                    ReconnectingConnection(to: database.address, as: "test", on: actor.loop), loop: actor.loop
+                ) { _ in }
             }
+            try await body(actor, (stores[0], stores[1]), (try await own.connect(), try await keeper.connect()))
         }
     }
 

@@ -43,7 +43,7 @@ import Transport
         }
     }
 
-    private static var passing: OutcomeRule {
+    private static var transient: OutcomeRule {
         var rule = OutcomeRule(.refuse(.init(.serviceUnavailable)))
         rule.share = 0.2
         rule.times = 2
@@ -54,7 +54,7 @@ import Transport
     func `brings the number of messages since the app was opened, one send or campaign after another`(seed: UInt64)
         async throws
     {
-        try await withRecord([Self.passing]) { fixture, file in
+        try await withRecord([Self.transient]) { fixture, file in
             var random = SeededGenerator(seed: seed)
             let queue = try await fixture.makeQueue(devices: 40)
             try await fixture.connection.runScript(
@@ -109,7 +109,7 @@ import Transport
     }
 
     @Test func `raises each device's own count once, though many are sent at once by several workers`() async throws {
-        try await withRecord([Self.passing]) { fixture, file in
+        try await withRecord([Self.transient]) { fixture, file in
             let queue = try await fixture.makeQueue(devices: 300)
             try await fixture.withEngine { _ in
                 try await fixture.withEngine { _ in

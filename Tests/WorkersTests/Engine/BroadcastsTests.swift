@@ -140,4 +140,28 @@ import Transport
             }
         }
     }
+
+    @Test func `of many throttled channels delay no device`() async throws {
+        try await withChannels { fixture, queue, client in
+            var channels: [ChannelID] = []
+            for _ in 0..<20 { channels.append(try await makeChannel(fixture, queue, client)) }
+            let answer = OutcomeRule.Answer(.tooManyRequests, retryAfter: "600")
+            await fixture.simulator.use(
+                Rules(outcomes: channels.map { OutcomeRule(.refuse(answer), channel: $0.text) }))
+            try await fixture.withEngine { _ in
+                let throttled = "select count(*) from pushq.channel where throttled_until > now()"
+                // The refusals take more than a second, as long as those of an outage.
+                for (place, channel) in channels.enumerated() {
+                    _ = try await broadcast(to: channel, fixture, queue)
+                    try await eventually(
+                        "the channel is throttled", { try await fixture.number(throttled) }, until: { $0 == place + 1 })
+                    try await Task.sleep(for: .milliseconds(60))
+                }
+                #expect(!fixture.events.contains("APNs currently answers"), "\(fixture.events.all)")
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+                #expect(try await fixture.progress()["delivered"] == 1)
+            }
+        }
+    }
 }

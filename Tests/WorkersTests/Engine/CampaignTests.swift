@@ -37,12 +37,12 @@ import Transport
 
     @Test func `retries transient refusals, and the counts add up`() async throws {
         try await EngineFixture.run { configuration in
-            var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
-            passing.share = 0.1
-            passing.times = 2
+            var transient = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+            transient.share = 0.1
+            transient.times = 2
             var dead = OutcomeRule(.refuse(.init(.unregistered)))
             dead.share = 0.05
-            configuration.rules.outcomes = [dead, passing]
+            configuration.rules.outcomes = [dead, transient]
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 2000)
             try await fixture.withEngine { _ in
@@ -67,7 +67,8 @@ import Transport
         }
     }
 
-    @Test func `is woken by a notification, and takes a single push at once`() async throws {
+    /// Its first polls after it has fallen asleep are milliseconds apart. `WakingTests` shows the notification alone.
+    @Test func `takes a single push at once after it has fallen asleep, and falls asleep again`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue()
             try await fixture.withEngine { settings in
@@ -180,13 +181,17 @@ import Transport
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 600)
             let proxy = try await DatabaseProxy { _ in .pass }
+            var goneAt = ContinuousClock.now
             try await fixture.withEngine(over: try proxy.address(of: fixture.database)) { settings in
                 settings.drain = .seconds(1)
             } _: { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("some pushes to arrive") { await fixture.simulator.snapshot().accepted > 0 }
                 proxy.close()
+                goneAt = .now
             }
+            // A drain alone takes ten seconds, and half a minute beside many other tests.
+            #expect(goneAt.duration(to: .now) < .seconds(60))
             #expect(fixture.events.contains("stopped"))
             #expect(try await fixture.number("select count(*) from pushq.lease") > 0, "left to run out")
         }

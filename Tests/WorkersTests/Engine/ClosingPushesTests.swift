@@ -42,7 +42,8 @@ import Transport
             let progress = try await fixture.progress()
             #expect(progress["unknown"] == poisoned.count)
             #expect(progress["failed"] == 0)
-            #expect(seen.withLock { $0.values.allSatisfy { $0 <= EngineSettings.maximumLosses } })
+            // A push may also be lost without having been read, behind another one of them.
+            #expect(seen.withLock { $0.values.max() } == EngineSettings.maximumLosses)
         }
     }
 }

@@ -26,10 +26,7 @@ import Transport
                 "update pushq.credential set not_after = now() - interval '1 second'")
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
-                try await eventually("the queue to pause") {
-                    try await fixture.connection.queues(of: nil).first?.pausedReason?
-                        .contains("the certificate expired at") == true
-                }
+                try await fixture.waitForPause(saying: "the certificate expired at")
                 #expect(await fixture.simulator.snapshot().connections == 0)
                 try await eventually("it to be said", within: .seconds(60)) {
                     fixture.events.contains("the certificate acme/com.acme")
@@ -55,10 +52,7 @@ import Transport
             let queue = try await fixture.makeQueue(devices: 1)
             try await fixture.withEngine(brisk) { _ in
                 try await fixture.startCampaign(queue)
-                try await eventually("the queue to pause", within: .seconds(30)) {
-                    try await fixture.connection.queues(of: nil).first?.pausedReason?
-                        .contains(#"Odd\u{0}\u{1B}[31mReason"#) == true
-                }
+                try await fixture.waitForPause(saying: #"Odd\u{0}\u{1B}[31mReason"#)
             }
             #expect(await fixture.simulator.snapshot().arrived == 1)
         }
@@ -93,10 +87,7 @@ import Transport
                 }
                 #expect(await fixture.simulator.snapshot().arrived == 1)
                 try await fixture.connection.runScript("drop trigger refuse on pushq.queue")
-                try await eventually("the queue to pause", within: .seconds(90)) {
-                    try await fixture.connection.queues(of: nil).first?.pausedReason?
-                        .contains("InvalidProviderToken") == true
-                }
+                try await fixture.waitForPause(saying: "InvalidProviderToken", within: .seconds(90))
             }
             #expect(await fixture.simulator.snapshot().arrived == 1)
         }
@@ -164,10 +155,7 @@ import Transport
 
                 await fixture.simulator.use(Rules(outcomes: [OutcomeRule(.refuse(.init(.unrelatedKeyIDInToken)))]))
                 try await fixture.startCampaign(queue, key: "again")
-                try await eventually("the queue to pause") {
-                    try await fixture.connection.queues(of: nil).first?.pausedReason?
-                        .contains("UnrelatedKeyIdInToken") == true
-                }
+                try await fixture.waitForPause(saying: "UnrelatedKeyIdInToken")
             }
             #expect(try await fixture.progress(key: "again")["waiting"] == 20)
         }
@@ -183,10 +171,7 @@ import Transport
             // A connection that lasts less than ten seconds counts as a failed attempt.
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
-                try await eventually("the queue to pause", within: .seconds(60)) {
-                    try await fixture.connection.queues(of: nil).first?.pausedReason?
-                        .contains("UnrelatedKeyIdInToken") == true
-                }
+                try await fixture.waitForPause(saying: "UnrelatedKeyIdInToken", within: .seconds(60))
             }
             #expect(try await fixture.progress()["waiting"] == 20)
             #expect(try await fixture.number("select max(attempt) from pushq.job") == 1)
@@ -210,9 +195,7 @@ import Transport
                 settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
             } _: { _ in
                 try await fixture.startCampaign(queue)
-                try await eventually("the queue to pause", within: .seconds(60)) {
-                    try await fixture.connection.queues(of: nil).first?.pausedReason?.contains("BadCertificate") == true
-                }
+                try await fixture.waitForPause(saying: "BadCertificate", within: .seconds(60))
                 try await eventually("the worker to say so", within: .seconds(60)) {
                     fixture.events.contains("paused: ")
                 }
@@ -283,10 +266,7 @@ import Transport
                 }
                 for connection in server.connections { connection.goAway(debug: unrelated) }
                 if isWrong {
-                    try await eventually("the queue to pause", within: .seconds(30)) {
-                        try await fixture.connection.queues(of: nil).first?.pausedReason?
-                            .contains("UnrelatedKeyIdInToken") == true
-                    }
+                    try await fixture.waitForPause(saying: "UnrelatedKeyIdInToken")
                 } else {
                     try await fixture.waitForCampaigns(within: .seconds(30))
                     #expect(!fixture.events.contains("paused"))
@@ -432,6 +412,49 @@ import Transport
                     fixture.events.contains("APNs answered TopicDisallowed to a push of type voip to com.acme.voip:")
                 }
             }
+        }
+    }
+
+    /// Apple fixes what a connection may do at its first push. An operator adds the app to the team, and resumes.
+    @Test func `whose app is added at Apple while the queue is paused sends over a new connection once it resumes`()
+        async throws
+    {
+        try await EngineFixture.run { configuration in
+            configuration.bundleIDs = ["com.other"]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 5)
+            try await fixture.withEngine(brisk) { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForPause(saying: "TopicDisallowed")
+                await fixture.simulator.use(bundleIDs: nil)
+                #expect(try await fixture.connection.resumeQueue(queue))
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(try await fixture.progress()["delivered"] == 5)
+        }
+    }
+
+    @Test func `that APNs refuses for a while is used again without anybody's help`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.invalidProviderToken)))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 5)
+            try await fixture.withEngine(brisk) { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForPause(saying: "InvalidProviderToken")
+                await fixture.simulator.use(Rules())
+                // As if 20 minutes had passed.
+                try await fixture.connection.runScript(
+                    "update pushq.queue set paused_at = paused_at - interval '20 minutes'")
+                try await eventually("the next try", within: .seconds(60)) {
+                    // More than once: a run of the duty that is under way sets its own time at its end.
+                    try await fixture.connection.runScript(
+                        "update pushq.duty set next_at = now() where name = 'credentials'")
+                    return try await fixture.number("select count(*) from pushq.queue where paused_at is not null") == 0
+                }
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(try await fixture.progress()["delivered"] == 5)
         }
     }
 }

@@ -221,6 +221,13 @@ final class EngineFixture {
         try await eventually("the end of all campaigns", within: limit, { try await number(sql) }, until: { $0 == 0 })
     }
 
+    /// Waits until the queue is paused for a reason with this text.
+    func waitForPause(saying part: String, within limit: Duration = .seconds(30)) async throws {
+        try await eventually("the queue to pause", within: limit) {
+            try await connection.queues(of: nil).first?.pausedReason?.contains(part) == true
+        }
+    }
+
     /// Waits until no job waits or is held.
     func waitForJobs() async throws {
         let sql = "select (select count(*) from pushq.job) + (select count(*) from pushq.lease)"

@@ -27,6 +27,13 @@ import Transport
         try await fixture.waitForJobs()
     }
 
+    /// A time zone in which it is about noon, so that no day ends during a test.
+    private static var noonZone: String {
+        let east = 12 - Int(Date.now.timeIntervalSince1970) / 3600 % 24
+        // POSIX counts the hours to the west.
+        return east > 0 ? "Etc/GMT-\(east)" : "Etc/GMT+\(-east)"
+    }
+
     @Test(arguments: [false, true])
     func `brings each device as many pushes as it allows, over engines, campaigns, sends and refusals`(byDay: Bool)
         async throws
@@ -35,15 +42,15 @@ import Transport
         defer { try? FileManager.default.removeItem(atPath: file) }
         try await EngineFixture.run { configuration in
             configuration.recordFile = file
-            var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
-            passing.share = 0.1
-            passing.times = 2
-            configuration.rules.outcomes = [passing]
+            var transient = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+            transient.share = 0.1
+            transient.times = 2
+            configuration.rules.outcomes = [transient]
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 500)
             try await fixture.connection.setFrequencyCap(
-                FrequencyCap(pushes: 2, period: byDay ? nil : .seconds(86_400)), includesUrgent: nil, timeZone: nil,
-                of: queue)
+                FrequencyCap(pushes: 2, period: byDay ? nil : .seconds(86_400)), includesUrgent: nil,
+                timeZone: byDay ? Self.noonZone : nil, of: queue)
             try await fixture.withEngine { _ in
                 try await fixture.withEngine { _ in
                     for number in 1...4 { try await fixture.startCampaign(queue, key: "k\(number)") }

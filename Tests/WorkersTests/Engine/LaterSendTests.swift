@@ -16,7 +16,7 @@ import Transport
             }
             let send = { (user: String) in
                 """
-                select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', user_key => '\(user)', run_at => now() + interval '2 seconds');
+                select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', user_key => '\(user)', run_at => now() + interval '1 hour');
                 """
             }
             try await fixture.connection.runScript(
@@ -27,6 +27,7 @@ import Transport
                 try await fixture.connection.runScript(
                     register(2001, "ann") + register(1002, "ann")
                         + "select pushq.unregister_device('\(queue)', repeat('1003', 16))")
+                try await fixture.connection.runScript("update pushq.job set run_at = now(); select pushq.wake()")
                 try await eventually("the sends to end", within: .seconds(60)) {
                     try await fixture.number(
                         "select (select count(*) from pushq.result) + (select count(*) from pushq.empty_send)") == 4

@@ -22,7 +22,7 @@ import Transport
         }
     }
 
-    /// The functions of docs/sql-api.md that write.
+    /// The functions of docs/sql-api.md that write. Calls of several functions hold the locks of all of them.
     static let calls = [
         #"pushq.send('$q', '{"aps":{"alert":"x"}}', array['$token'], key => 'k')"#,
         #"pushq.send('$q', '{"aps":{"alert":"x"}}', array['00ff00ff'], urgent => true)"#,
@@ -38,7 +38,58 @@ import Transport
         "pushq.retry_failed('$q', $job)", "pushq.retry_failed_campaign('$q', 'running')",
         "pushq.register_device('$q', '$token')", "pushq.register_channel('$q', 'abc', 0)",
         #"pushq.broadcast('$q', 'abc', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', 0)"#,
+        """
+        pushq.send_many('$q', array['{"aps":{"alert":"x"}}', '{"aps":{"alert":"y"}}']::json[],
+                        tokens => array['$token', '00ff']),
+        pushq.add_tokens_to_list('$q', pushq.new_list('$q'), array[decode('00ff', 'hex')]),
+        pushq.add_users_to_list('$q', pushq.new_list('$q'), array['anna']),
+        pushq.abandon_list('$q', pushq.new_list('$q'))
+        """,
+        """
+        pushq.set_badge('$q', '$token', badge => 3), pushq.set_device('$q', '$token', false),
+        pushq.unregister_device('$q', '$token'), pushq.forget_device('$q', '$token'),
+        pushq.forget_user('$q', 'anna')
+        """,
+        """
+        pushq.save_audience('$q', 'vips', 'user is missing'), pushq.remove_audience('$q', 'vips'),
+        pushq.add_schedule('$q', 'weekly', '@weekly', '{"aps":{"alert":"x"}}'), pushq.pause_schedule('$q', 'weekly'),
+        pushq.resume_schedule('$q', 'weekly'), pushq.run_schedule('$q', 'weekly'),
+        pushq.remove_schedule('$q', 'weekly')
+        """,
+        """
+        pushq.set_campaign_rate('$q', 'running', 5), pushq.cancel('$q', root_id), pushq.cancel_job('$q', id),
+        pushq.cancel_jobs('$q', array[id])
+        from pushq.job where queue_id = $id and run_at between now() + interval '1 minute' and now() + interval '1 day'
+        """,
     ].map { Deed("select \($0)") }
+
+    /// Functions that a producer may call and that only read, beside those whose names begin with `show_` or
+    /// `preview_`. PostgreSQL cannot tell: they are volatile, too.
+    static let readers: Set = [
+        "check_time_zone", "earlier_list_campaign", "feedback_after", "feedback_cursor", "status", "tokens_of_users",
+        "trace",
+    ]
+
+    @Test func `is tried with all functions that a producer may call and that write`() async throws {
+        try await withDatabase { _, database in
+            let rows = try await database.connect().execute(
+                Statement(
+                    "volatile",
+                    """
+                    select distinct p.proname::text as name
+                    from pg_proc p
+                    where p.pronamespace = 'pushq'::regnamespace and p.provolatile = 'v'
+                      and has_function_privilege('pushq_producer', p.oid, 'execute')
+                    """))
+            let functions = Set(rows.map { $0.text("name") })
+                .filter { !$0.hasPrefix("show_") && !$0.hasPrefix("preview_") }
+            #expect(functions.isSuperset(of: Self.readers))
+            let called = Self.calls.flatMap { deed in
+                deed.sql.matches(of: /pushq\.(\w+)\(/).map { String($0.output.1) }
+            }
+            #expect(functions.subtracting(Self.readers) == Set(called))
+        }
+    }
 
     /// Statements of `pushq-admin`, and locks on every row that one of these, or an operator by hand, may lock.
     static let operations = [
@@ -167,7 +218,7 @@ import Transport
     }
 
     /// Creates what is to be locked: a running campaign with an ended job that has failures, a paused campaign, a
-    /// suspect that is due to be judged, a rate, a channel, and a key. Returns the deed's SQL.
+    /// suspect that is due to be judged, a rate, a channel, a key, and a send for later. Returns the deed's SQL.
     private func prepare(_ acme: QueueName, for deed: Deed, in fixture: EngineFixture) async throws -> String {
         let id = try await queueID(of: acme, in: fixture)
         try await fixture.connection.runScript(
@@ -178,13 +229,14 @@ import Transport
             select \(id), min(id), 1, now(), now() - interval '1 hour', 'suspect' from pushq.device where queue_id = \(id);
             select pushq.send('\(acme)', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', array['00ee'],
                               push_type => 'liveactivity', replace_waiting => true, key => 'earlier');
+            select pushq.send('\(acme)', '{"aps":{"alert":"x"}}', array['00ed'], run_at => now() + interval '1 hour');
             """)
         try await fixture.startCampaign(acme, key: "running")
         _ = try await fixture.connection.fanOutStep(queueID: id, jobLimit: 3, scanLimit: 50_000)
         let claimed = try await fixture.connection.claim(
             [ClaimQuota(queueID: id, lane: .bulk, jobs: 1)], workerID: 1, lease: .seconds(15), atMostOnceWindow: 100)
         let job = try #require(claimed.first)
-        let failed = [UInt8](repeating: Outcome.failed(.otherPassing).rawValue, count: job.deviceIDs.count)
+        let failed = [UInt8](repeating: Outcome.failed(.otherTransient).rawValue, count: job.deviceIDs.count)
         _ = try await fixture.connection.endJobs(
             [SettledJob(key: job.key, outcomes: failed, again: [], reports: [], notes: nil)], workerID: 1)
         try await fixture.startCampaign(acme, key: "paused")

@@ -71,10 +71,10 @@ import Transport
         defer { try? FileManager.default.removeItem(atPath: file) }
         try await EngineFixture.run { configuration in
             configuration.recordFile = file
-            var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
-            passing.share = refused
-            passing.times = 2
-            if refused > 0 { configuration.rules.outcomes = [passing] }
+            var transient = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+            transient.share = refused
+            transient.times = 2
+            if refused > 0 { configuration.rules.outcomes = [transient] }
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 2000)
             try await fixture.connection.runScript(Self.profiles)

@@ -57,10 +57,10 @@ import Transport
         try await EngineFixture.run { configuration in
             configuration.recordFile = file
             // Retries must not arrive in quiet hours either.
-            var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
-            passing.share = 0.1
-            passing.times = 2
-            configuration.rules.outcomes = [passing]
+            var transient = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+            transient.share = 0.1
+            transient.times = 2
+            configuration.rules.outcomes = [transient]
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 300)
             let end = try await setUp(fixture, queue, seconds: 30)

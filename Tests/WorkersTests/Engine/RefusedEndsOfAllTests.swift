@@ -36,7 +36,7 @@ import Transport
         }
     }
 
-    @Test(arguments: refusals) func `has nothing sent again, and everything recorded once it takes the ends`(
+    @Test(arguments: refusals) func `has nothing sent again, and everything recorded once it accepts the ends`(
         statement: String
     ) async throws {
         try await EngineFixture.run { _, fixture in
@@ -56,7 +56,7 @@ import Transport
                 try await fixture.stopRefusing()
                 try await fixture.waitForCampaigns(within: .seconds(60))
                 try await eventually("that the worker says that it is over") {
-                    fixture.events.contains("PostgreSQL takes the ends of jobs again")
+                    fixture.events.contains("PostgreSQL accepts the ends of jobs again")
                 }
                 #expect(await engine.snapshot().obstacles.isEmpty)
             }

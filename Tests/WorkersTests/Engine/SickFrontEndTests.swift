@@ -117,7 +117,7 @@ import Transport
     @Test func `sends what GOAWAY has not taken as soon as there is another connection`() async throws {
         let respond: @Sendable (MockAPNs.Request) -> Void = { request in
             if request.connection.number > 0 { return request.answer() }
-            if request.streamID == 39 { request.connection.goAway(last: 5, debug: #"{"reason":"Shutdown"}"#) }
+            if request.streamID == 39 { request.connection.goAway(last: 5, debug: #"{"reason":"ServiceUnavailable"}"#) }
         }
         try await run(devices: 20, maximumStreams: 100, respond: respond) { _, fixture, server in
             try await eventually("another connection", within: .seconds(30)) { server.connections.count == 2 }

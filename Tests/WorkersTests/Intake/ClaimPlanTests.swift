@@ -54,9 +54,9 @@ import Testing
         (slow.demand.sendRate, slow.unsent) = (100, 1900)
         (paced.demand.sendRate, paced.demand.rate, paced.unsent) = (5000, 5000, 4900)
         #expect(jobs([fast, lower, slow, paced, single], worker) == [2: 4, 3: 1, 4: 1, 5: 100])
-        #expect(ClaimPlan(for: [fast, lower], worker: worker).goesOnSoon)
+        #expect(ClaimPlan(for: [fast, lower], worker: worker).hasMoreSoon)
         fast.unsent = 10_000
-        #expect(!ClaimPlan(for: [fast, lower], worker: worker).goesOnSoon, "it holds all that it is to hold")
+        #expect(!ClaimPlan(for: [fast, lower], worker: worker).hasMoreSoon, "it holds all that it is to hold")
     }
 
     @Test func `leaves lanes alone whose turn is far off, as their queue has enough that is more urgent`() {

@@ -9,14 +9,14 @@ import Testing
     private func refused(
         _ ordinal: Int, of job: HeldJob, in queue: QueueState = JobFixture.queue(), _ refusal: Refusal,
         sentAt: ContinuousClock.Instant = .now, spendsAttempts: Bool = true, isRare: Bool = false,
-        isOfFormerCredential: Bool = false, lastTaken: ContinuousClock.Instant? = nil
+        isOfFormerCredential: Bool = false, lastAcceptedAt: ContinuousClock.Instant? = nil
     ) -> AnswerRules.Consequence {
         job.noteEnded()
         return AnswerRules.refused(
             ordinal, of: job, in: queue, refusal,
             .init(
                 sentAt: sentAt, now: .now, spendsAttempts: spendsAttempts, isRare: isRare,
-                isOfFormerCredential: isOfFormerCredential, lastTaken: lastTaken))
+                isOfFormerCredential: isOfFormerCredential, lastAcceptedAt: lastAcceptedAt))
     }
 
     private func sent(_ job: HeldJob) -> HeldJob {
@@ -34,14 +34,17 @@ import Testing
     }
 
     @Test(arguments: [PushType.voip, .liveactivity, .complication, .widgets])
-    func `a token that is not for a push type's own topic is rejected, and its device not accused`(type: PushType) {
+    func `a token that is not for a push type's own topic accuses only a device that is registered for it`(
+        type: PushType
+    ) {
         let job = sent(JobFixture.job(recipients: 3, pushType: type))
         let refusal = Refusal(status: 400, text: "DeviceTokenNotForTopic")
         #expect(refused(0, of: job, refusal) == .none)
         #expect(Outcome(rawValue: job.outcomes[0]) == .rejected(.deviceTokenNotForTopic))
-        #expect(job.reports.isEmpty)
+        #expect(job.reports.map(\.accused) == (type == .liveactivity ? [] : [.deviceRegistered(for: type)]))
         _ = refused(1, of: job, Refusal(status: 400, text: "BadDeviceToken"))
-        #expect(job.reports.map(\.deviceID) == [20], "a bad token is bad for all topics")
+        #expect(job.reports.last?.deviceID == 20)
+        #expect(job.reports.last?.accused == .deviceOfKind(type), "the app's usual token may be called bad, too")
         let alert = sent(JobFixture.job(recipients: 1))
         _ = refused(0, of: alert, refusal)
         #expect(alert.reports.map(\.deviceID) == [10])
@@ -56,7 +59,7 @@ import Testing
         #expect(job.sendAll().isEmpty)
         #expect(job.retries.map(\.deviceID) == [10, 20, 30, 40])
         #expect(job.retries.map(\.losses) == [0, 1, 0, 0])
-        #expect(job.retries.map(\.attempts) == [0, 0, 0, 1], "its job goes back because of the answer")
+        #expect(job.retries.map(\.attempts) == [0, 0, 0, 0])
         #expect(job.waiting == 0)
     }
 
@@ -223,29 +226,48 @@ import Testing
     func `a push whose token counts as expired while others are accepted spends its attempts`(type: PushType) {
         let expired = Refusal(status: 403, text: "ExpiredProviderToken")
         let (job, start) = (sent(JobFixture.job(recipients: 2, pushType: type)), ContinuousClock.now)
-        #expect(refused(0, of: job, expired, lastTaken: start - .seconds(1)) == .renewToken)
+        #expect(refused(0, of: job, expired, lastAcceptedAt: start - .seconds(1)) == .renewToken)
         #expect(refused(1, of: job, expired) == .renewToken, "nothing was accepted yet")
         #expect(job.retries.allSatisfy { $0.attempts == 0 })
         // An update comes again in another job.
         let again = sent(type == .alert ? job : JobFixture.job(recipients: 2, pushType: type))
-        #expect(refused(0, of: again, expired, sentAt: start, lastTaken: .now) == .none)
+        #expect(refused(0, of: again, expired, sentAt: start, lastAcceptedAt: .now) == .none)
         #expect(again.retries.map(\.attempts) == [1])
 
         let later = sent(JobFixture.job(recipients: 2, attempt: 2, pushType: type))
-        #expect(refused(0, of: later, expired, sentAt: start, lastTaken: .now) == .none)
+        #expect(refused(0, of: later, expired, sentAt: start, lastAcceptedAt: .now) == .none)
         #expect(later.retries.map(\.attempts) == [1])
     }
 
     @Test func `a refused stream sends the push again at once, and counts as a transient refusal after that`() {
         let job = sent(JobFixture.job(recipients: 2, isAtMostOnce: true))
         job.noteEnded()
-        #expect(AnswerRules.streamRefused(0, of: job, now: .now) == nil)
+        let queue = JobFixture.queue()
+        #expect(AnswerRules.streamRefused(0, of: job, in: queue, now: .now) == nil)
         #expect(job.isSendable && job.wasRefused(0) && !job.wasRefused(1))
-        let refusal = AnswerRules.streamRefused(0, of: job, now: .now)
-        #expect(refusal?.reason == .otherPassing)
+        let refusal = AnswerRules.streamRefused(0, of: job, in: queue, now: .now)
+        #expect(refusal?.reason == .otherTransient)
         #expect(job.returned.isEmpty, "a job that is given back uses no attempt")
-        let update = sent(JobFixture.job(recipients: 1, pushType: .liveactivity))
-        #expect(AnswerRules.streamRefused(0, of: update, now: .now) != nil)
+    }
+
+    @Test func `an update whose stream is refused, or its connection ended, uses an attempt only if that is repeated`()
+    {
+        let (queue, start) = (JobFixture.queue(), ContinuousClock.now)
+        /// The update comes again in another job.
+        func update() -> HeldJob { sent(JobFixture.job(recipients: 2, pushType: .liveactivity)) }
+        let first = update()
+        for ordinal in [0, 1] { #expect(AnswerRules.streamRefused(ordinal, of: first, in: queue, now: start) == nil) }
+        #expect(first.retries.map(\.attempts) == [0, 0] && !first.isSendable)
+        #expect(AnswerRules.streamRefused(0, of: update(), in: queue, now: start + .seconds(1)) != nil)
+        #expect(AnswerRules.streamRefused(0, of: update(), in: queue, now: start + .seconds(90)) == nil)
+
+        let shutdown = Refusal(status: 503, text: "Shutdown")
+        let attempts = (0..<4).flatMap { _ in
+            let job = update()
+            _ = refused(1, of: job, in: queue, shutdown)
+            return job.retries.map(\.attempts)
+        }
+        #expect(attempts == [0, 0, 0, 1])
     }
 
     @Test func `too many token updates are a fault of the key: no attempt is spent, and the token stays`() {
@@ -328,7 +350,7 @@ import Testing
     }
 
     @Test
-    func `a passing refusal spends no attempt during an outage, however many there were, and keeps its retry-after`() {
+    func `a transient refusal spends no attempt during an outage, however many come, and keeps its retry-after`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 4))
         let refusal = Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(90))
         _ = refused(0, of: job, in: JobFixture.queue(maxAttempts: 4), refusal, spendsAttempts: false)
@@ -372,7 +394,7 @@ import Testing
         _ = refused(
             0, of: job, in: JobFixture.queue(maxAttempts: 4),
             Refusal(status: 520, text: "<html>Web server is returning"))
-        #expect(job.outcomes.map(Outcome.init) == [.failed(.otherPassing)])
+        #expect(job.outcomes.map(Outcome.init) == [.failed(.otherTransient)])
         #expect(job.notes == [0: "<html>Web server is returning"])
     }
 

@@ -25,9 +25,9 @@ import Testing
         #expect(job.sendAll() == [0, 1, 2, 3, 4])
         job.record(.delivered, for: 0)
         job.record(.rejected(.unregistered), for: 1)
-        job.record(.failed(.otherPassing), for: 2)
+        job.record(.failed(.otherTransient), for: 2)
         _ = job.countLoss(of: 3)
-        job.record(.failed(.otherPassing), for: 3)
+        job.record(.failed(.otherTransient), for: 3)
         job.record(.unknown, for: 4)
         for _ in 0..<5 { job.noteEnded() }
         #expect(
@@ -61,7 +61,7 @@ import Testing
 
     /// Losses are those of the recipients that wait, and not of one that had failed before.
     @Test func `is also who had failed when workers were lost`() {
-        let failed = Outcome.failed(.otherPassing).rawValue
+        let failed = Outcome.failed(.otherTransient).rawValue
         for losses in [1, 2] {
             let job = JobFixture.job(
                 recipients: 3, previousWatermark: 3, outcomes: [failed, 0, 0], losses: losses, capAnswer: asked())

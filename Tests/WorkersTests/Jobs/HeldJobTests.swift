@@ -138,17 +138,28 @@ import Testing
             let job = JobFixture.job(recipients: 3, losses: losses)
             _ = job.sendAll()
             if isLost { _ = job.countLoss(of: 1) }
-            job.record(.failed(.otherPassing), for: 1)
+            job.record(.failed(.otherTransient), for: 1)
             job.accept(0)
             job.noteEnded()
             let isInDoubt = losses > 0 || isLost
-            let known = isInDoubt ? 0 : Outcome.failed(.otherPassing).rawValue
+            let known = isInDoubt ? 0 : Outcome.failed(.otherTransient).rawValue
             #expect(job.progress(watermark: 3).outcomes == [Outcome.delivered.rawValue, known, 0])
             let handOver = job.handOver(in: JobFixture.queue(), watermark: 3) { _ in .zero }
             #expect(handOver.progress.outcomes[1] == known)
             #expect(job.canBeYielded == !isInDoubt)
             #expect(Outcome(rawValue: job.outcomes[1]).kind == .failed)
         }
+    }
+
+    /// They count when the job ends. If it went back, they would count after the campaign was resumed.
+    @Test(arguments: [(nil, true), (5, false)] as [(Int64?, Bool)])
+    func `does not go back with bad answers that count against its campaign`(campaign: Int64?, goesBack: Bool) {
+        let job = JobFixture.job(recipients: 3, judgedCampaign: campaign)
+        _ = job.takeRecipient()
+        job.noteSent()
+        job.record(.failed(.otherTransient), for: 0)
+        job.noteEnded()
+        #expect(job.canBeYielded == goesBack)
     }
 
     @Test func `does not go back with the losses of one recipient for the others`() {

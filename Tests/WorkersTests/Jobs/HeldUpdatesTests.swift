@@ -47,9 +47,9 @@ import Testing
         #expect(replaced(by: hold(3)) == [2])
     }
 
-    @Test func `are no campaigns, and no other pushes`() {
-        _ = hold(1, lane: .bulk)
+    @Test func `are those of a campaign, too, but no other pushes`() {
+        _ = hold(1, recipients: 3, lane: .bulk)
         _ = hold(2, pushType: .alert)
-        #expect(replaced(by: hold(3)) == [])
+        #expect(replaced(by: hold(3, from: 2)) == [1])
     }
 }

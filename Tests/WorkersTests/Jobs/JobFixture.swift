@@ -28,7 +28,8 @@ enum JobFixture {
         epoch: Int32 = 1, lane: Lane = .bulk, slot: Int = 0,
         sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: QuietHold] = [:],
         successors: [Int64: Int64] = [:], firstDevice: Int = 1, devices: [Int64]? = nil,
-        messageID: Int64 = 3, replacesWaiting: Bool = false, now: ContinuousClock.Instant = .now
+        messageID: Int64 = 3, replacesWaiting: Bool = false, judgedCampaign: Int64? = nil,
+        now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = devices ?? (0..<recipients).map { Int64(firstDevice + $0) * 10 }
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
@@ -48,6 +49,7 @@ enum JobFixture {
         claim.capAnswer = capAnswer
         claim.quietHolds = quietHolds
         claim.successors = successors
+        claim.judgedCampaign = judgedCampaign
         return HeldJob(claim, slot: slot, claimedAt: now, window: window, maximumPayloadBytes: 4096)
     }
 }

@@ -8,7 +8,7 @@ import Testing
     private var refusals = TopicRefusals()
 
     private mutating func taken(_ suffix: String, at seconds: Double) {
-        refusals.noteTaken(suffix, sentAt: Self.begun + .seconds(seconds))
+        refusals.noteAccepted(suffix, sentAt: Self.begun + .seconds(seconds))
     }
 
     private mutating func refused(_ suffix: String, at seconds: Double) -> TopicRefusals.Verdict {

@@ -31,6 +31,15 @@ import Testing
         #expect(budget.limit == 20_000)
     }
 
+    /// A worker with a low limit renews few leases at a time.
+    @Test func `grows again in a worker that renews few, though their cost is not told from that of the way`() {
+        var budget = budget()
+        budget.noteRenewal(of: 1000, took: .seconds(10))
+        #expect(budget.limit == 200)
+        for _ in 0..<10 { budget.noteRenewal(of: 40, took: .milliseconds(4)) }
+        #expect(budget.limit > 5000)
+    }
+
     @Test func `is what fits into one statement, however slow that is`() {
         var budget = budget()
         budget.noteRenewal(of: 1000, took: .seconds(1000))

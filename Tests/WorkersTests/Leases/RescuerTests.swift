@@ -70,6 +70,39 @@ import Transport
         }
     }
 
+    @Test func `begins no sooner after PostgreSQL has refused it, because it refused the holders, too`() async throws {
+        let lease = Duration.seconds(6)
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.connection.runScript(
+                """
+                select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', tokens => array[repeat('ab', 32)],
+                                  run_at => now() + interval '1 hour');
+                \(Self.orphan);
+                create sequence public.tries;
+                create function public.refuse() returns trigger language plpgsql security definer as $$
+                begin perform nextval('public.tries'); raise exception 'no'; end $$;
+                create trigger refusal before delete on pushq.lease for each row execute function public.refuse()
+                """)
+            try await fixture.withEngine {
+                $0.lease = lease
+                $0.rescueGrace = .milliseconds(100)
+            } _: { _ in
+                try await eventually("a refusal", within: .seconds(60)) {
+                    try await fixture.number("select count(*) from public.tries where is_called") == 1
+                }
+                // The next try comes four to six seconds after the refusal.
+                try await Task.sleep(for: .seconds(3))
+                try await fixture.connection.runScript("drop trigger refusal on pushq.lease")
+                let accepted = ContinuousClock.now
+                try await eventually("the lease is rescued", within: .seconds(60)) {
+                    try await fixture.number("select count(*) from pushq.job where losses = 1") == 1
+                }
+                #expect(accepted.duration(to: .now) >= lease * 2 / 3)
+            }
+        }
+    }
+
     @Test func `goes on until none is left, however many a worker held`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue()

@@ -139,7 +139,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         let (first, second) = (batch.jobs[0].claim.key, batch.jobs[1].claim.key)
         _ = dialogue.answer(
             .written(WrittenLeases(keys: [], locked: [first, second]), isRepeated: false), to: batch)
-        let flushed = dialogue.round().first { $0.batch.watermarks != nil }
+        let flushed = dialogue.round().first { $0.batch.kind == .flush }
         #expect(flushed?.batch.keys == [first, second])
         #expect(
             flushed?.batch.progress.map(\.outcomes) == [[Outcome.delivered.rawValue], [Outcome.delivered.rawValue]])
@@ -152,7 +152,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(batch.jobs.count == Endings.maximumJobs)
         let isFlushed = (0..<30).map { _ in
             dialogue.pass(.milliseconds(100))
-            return dialogue.round().contains { $0.batch.watermarks != nil }
+            return dialogue.round().contains { $0.batch.kind == .flush }
         }
         #expect(!isFlushed[..<15].contains(true), "usually, the end alone writes it")
         #expect(isFlushed.count { $0 } >= 1)
@@ -491,7 +491,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
             job.accept(0)
         }
         func answer(_ batch: Renewals.Batch) -> Renewals.Answer {
-            batch.watermarks != nil && batch.ids.contains(38) ? .refused : .kept(KeptLeases(keys: Set(batch.keys)))
+            batch.kind == .flush && batch.ids.contains(38) ? .refused : .kept(KeptLeases(keys: Set(batch.keys)))
         }
         #expect(dialogue.round(answer).count <= 15)
         #expect(jobs.filter(\.isDirty).map(\.claim.key.jobID) == [38])
@@ -565,12 +565,12 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         dialogue.round()
         dialogue.pass(.seconds(1.1))
         for _ in 0..<3 {
-            let first = dialogue.round { $0.handOvers.isEmpty ? .kept(KeptLeases(keys: Set($0.keys))) : .unanswered }
+            let first = dialogue.round { $0.kind == .handOver ? .unanswered : .kept(KeptLeases(keys: Set($0.keys))) }
             #expect(first.last?.batch.handOvers.first?.recipients.count == 1)
             #expect(job.isHandOverInDoubt && job.retries.count == 1)
             dialogue.pass(.seconds(5))
-            let second = dialogue.round { $0.handOvers.isEmpty ? .kept(KeptLeases(keys: Set($0.keys))) : .unanswered }
-            #expect(second.map(\.batch.handOvers.isEmpty) == [true, false], "the lease is renewed first")
+            let second = dialogue.round { $0.kind == .handOver ? .unanswered : .kept(KeptLeases(keys: Set($0.keys))) }
+            #expect(second.map(\.batch.kind) == [.renew, .handOver], "the lease is renewed first")
         }
         #expect(dialogue.round().last?.batch.handOvers.count == 1)
         #expect(!job.isHandOverInDoubt && job.retries.isEmpty && job.handedOver == [0])

@@ -22,7 +22,7 @@ struct SettlementStore {
         var deadline: ContinuousClock.Instant?
     }
 
-    struct Refusal: Error {}
+    struct StatementError: Error {}
 
     var waiting: [Int64: Row] = [:]
     var leases: [Int64: Row] = [:]
@@ -42,11 +42,11 @@ struct SettlementStore {
     var pausedRoots: Set<Int64> = []
     var cancelled: Set<Int64> = []
 
-    mutating func carryOut(_ statement: Endings.Batch.Statement) throws(Refusal) -> WrittenLeases {
-        if refusesAll { throw Refusal() }
+    mutating func carryOut(_ statement: Endings.Batch.Statement) throws(StatementError) -> WrittenLeases {
+        if refusesAll { throw StatementError() }
         switch statement {
         case .endJobs(let jobs):
-            if jobs.contains(where: { refusesEnd.contains($0.key.jobID) }) { throw Refusal() }
+            if jobs.contains(where: { refusesEnd.contains($0.key.jobID) }) { throw StatementError() }
             return write(jobs, \.key) { store, job, row in
                 var row = row
                 if store.results[job.key.jobID] != nil { store.endedTwice.insert(job.key.jobID) }
@@ -55,14 +55,16 @@ struct SettlementStore {
                 store.results[job.key.jobID] = row
             }
         case .yield(let jobs):
-            if jobs.contains(where: { refusesEnd.contains($0.progress.key.jobID) }) { throw Refusal() }
+            if jobs.contains(where: { refusesEnd.contains($0.progress.key.jobID) }) { throw StatementError() }
             return write(jobs, \.progress.key) { $0.giveBack($1, of: $2, $1.progress.outcomes) }
         case .setAside(let job, _):
-            if refusesSettingAside.contains(job.progress.key.jobID) { throw Refusal() }
+            if refusesSettingAside.contains(job.progress.key.jobID) { throw StatementError() }
             return write([job], \.progress.key) { store, job, row in
                 var row = row
                 let stored = row.outcomes
-                row.outcomes = zip(stored, job.progress.outcomes).map { Outcome(rawValue: $0).goesOn ? $0 : $1 }
+                row.outcomes = zip(stored, job.progress.outcomes).map {
+                    Outcome(rawValue: $0).continuesInOtherJob ? $0 : $1
+                }
                 store.giveBack(job, of: row, row.outcomes)
             }
         }
@@ -77,7 +79,7 @@ struct SettlementStore {
 
     /// Creates the jobs of recipients that continue, except those that have one.
     private mutating func add(_ recipients: [ContinuingRecipient], of row: Row) {
-        let new = recipients.filter { !Outcome(rawValue: row.outcomes[$0.ordinal]).goesOn }
+        let new = recipients.filter { !Outcome(rawValue: row.outcomes[$0.ordinal]).continuesInOtherJob }
         for (losses, recipients) in Dictionary(grouping: new, by: \.losses) {
             lastJob += 1
             waiting[lastJob] = Row(
@@ -91,7 +93,8 @@ struct SettlementStore {
     func misplaced(among devices: Set<Int64>) -> [Int64] {
         var places: [Int64: Int] = [:]
         for row in [waiting.values, leases.values, results.values].joined() {
-            for (device, outcome) in zip(row.devices, row.outcomes) where !Outcome(rawValue: outcome).goesOn {
+            for (device, outcome) in zip(row.devices, row.outcomes)
+            where !Outcome(rawValue: outcome).continuesInOtherJob {
                 places[device, default: 0] += 1
             }
         }
@@ -118,20 +121,20 @@ struct SettlementStore {
 
     mutating func carryOut(
         _ batch: Renewals.Batch, lease: Duration, now: ContinuousClock.Instant
-    ) throws(Refusal) -> KeptLeases {
+    ) throws(StatementError) -> KeptLeases {
         let written = batch.progress + batch.handOvers.map(\.progress)
-        if written.contains(where: { refusesFlush.contains($0.key.jobID) }) { throw Refusal() }
+        if written.contains(where: { refusesFlush.contains($0.key.jobID) }) { throw StatementError() }
         var (kept, isLocked): (Set<LeaseKey>, Set<LeaseKey>) = ([], [])
         for (index, job) in batch.jobs.enumerated() {
             let key = job.claim.key
             guard var row = leases[key.jobID], row.epoch == key.epoch else { continue }
-            guard !locked.contains(key.jobID), batch.watermarks == nil || row.flush <= batch.number else {
+            guard !locked.contains(key.jobID), batch.kind == .renew || row.flush <= batch.number else {
                 isLocked.insert(key)
                 continue
             }
             row.deadline = now + lease
-            if batch.watermarks != nil {
-                if !batch.handOvers.isEmpty { add(batch.handOvers[index].recipients, of: row) }
+            if batch.kind != .renew {
+                if batch.kind == .handOver { add(batch.handOvers[index].recipients, of: row) }
                 row.watermark = written[index].watermark
                 row.outcomes = written[index].outcomes
                 row.flush = batch.number
@@ -385,7 +388,7 @@ final class SettlementWorld {
         }
         ending = nil
         let held = Set(jobs.all.map(ObjectIdentifier.init))
-        do throws(SettlementStore.Refusal) {
+        do throws(SettlementStore.StatementError) {
             let written = try store.carryOut(batch.statement)
             _ = settlement.note(.written(written, isRepeated: isRepeated), to: batch, now: now)
             if case .setAside = batch.statement { happened("set aside") } else { happened("ending") }
@@ -451,11 +454,11 @@ final class SettlementWorld {
 
     private func answerRenewal(_ batch: Renewals.Batch, isTroubled: Bool = true) {
         renewal = nil
-        if isTroubled, chance(batch.handOvers.isEmpty ? 0.15 : 0.5) {
+        if isTroubled, chance(batch.kind == .handOver ? 0.5 : 0.15) {
             isRoundTroubled = true
             switch Int.random(in: 0..<4, using: &generator) {
             case 0: _ = try? store.carryOut(batch, lease: settings.lease, now: now)
-            case 1 where batch.watermarks != nil: late.append(batch)
+            case 1 where batch.kind != .renew: late.append(batch)
             case 2:
                 _ = settlement.note(.failed, to: batch, now: now)
                 return happened("failed renewal")
@@ -464,11 +467,11 @@ final class SettlementWorld {
             _ = settlement.note(.unanswered, to: batch, now: now)
             return happened("renewal without an answer")
         }
-        do throws(SettlementStore.Refusal) {
+        do throws(SettlementStore.StatementError) {
             let kept = try store.carryOut(batch, lease: settings.lease, now: now)
             if !kept.locked.isEmpty { isRoundTroubled = true }
             _ = settlement.note(.kept(kept), to: batch, now: now)
-            happened(batch.watermarks == nil ? "renewal" : batch.handOvers.isEmpty ? "flush" : "hand-over")
+            happened(batch.kind == .renew ? "renewal" : batch.kind == .flush ? "flush" : "hand-over")
         } catch {
             _ = settlement.note(.refused, to: batch, now: now)
             happened("refused flush")

@@ -2,14 +2,14 @@ import PostgresStore
 import QueueCore
 
 /// Thrown if PostgreSQL does not let a login do what a command needs. The program explains it by the logins that the
-/// command is for.
-package struct Refusal: Error {
+/// command is for. A command for several databases names those in which the login lacks rights, and asks the others.
+package struct MissingRights: Error {
     let standing: LoginRights
     /// The error from PostgreSQL.
     let reason: PostgresError
 
     /// Returns the message for a command that is for `users`.
-    func description(for users: CommandUsers) -> String {
+    package func description(for users: CommandUsers) -> String {
         if let problem = standing.ownerProblem { return problem }
         let login = standing.login
         switch (standing.kind, users) {

@@ -1,12 +1,14 @@
+import FoundationEssentials
 import Glibc
 import Transport
 
 /// Ends processes and removes folders when the program that made them ends, however it ends.
 ///
-/// A shell script reads from a channel what to mind. When this program ends, by an exit, by Ctrl-C, by SIGKILL or by a
+/// A shell script reads from a channel what to reap. When this program ends, by an exit, by Ctrl-C, by SIGKILL or by a
 /// crash, the kernel closes the channel's other end. The script then ends the processes, the youngest first, and
-/// removes the folders. A clean ``end()`` works in the same way, so there is only one way.
-package final class Minder: Sendable {
+/// removes the folders. A clean ``end()`` works in the same way, so there is only one way. What is registered after
+/// that is ended and removed at once.
+package final class Reaper: Sendable {
     private let script: ChildProcess
     /// The channel to the script; nil after ``end()``.
     private let orders: Locked<OpenFile?>
@@ -17,9 +19,9 @@ package final class Minder: Sendable {
         let channel = try Channel()
         orders = Locked(channel.writing)
         var command = ProcessCommand(
-            "/bin/sh", ["-c", Self.scriptText, "pushq-minder", steps], environment: ["PATH": Self.path])
+            "/bin/sh", ["-c", Self.scriptText, "pushq-reaper", steps], environment: ["PATH": Self.path])
         command.input = channel.reading.descriptor
-        // The script does not use the program's own output, so that a reader of that does not wait for the minder.
+        // The script does not use the program's own output, so that a reader of that does not wait for the reaper.
         command.output = .discarded
         command.errors = .discarded
         script = try ChildProcess(command)
@@ -27,18 +29,18 @@ package final class Minder: Sendable {
     }
 
     /// Ends the process with `signal` when this program is gone, and with SIGKILL if that takes too long.
-    package func mind(processID: Int32, endingWith signal: Int32 = SIGKILL) {
+    package func register(processID: Int32, endingWith signal: Int32 = SIGKILL) {
         // The ID alone could belong to another process by then. ID and start time together cannot.
         guard let start = ProcessTimes(of: processID)?.startTime else { return }
-        order("child \(processID) \(start) \(signal)")
+        if !order("child \(processID) \(start) \(signal)") { kill(processID, SIGKILL) }
     }
 
     /// Removes the folder with its contents when this program is gone.
-    package func mind(folder: String) {
+    package func register(folder: String) {
         guard folder.hasPrefix("/"), folder != "/", !folder.contains("\n") else {
             fatalError("no folder to remove: \(folder)")
         }
-        order("folder \(folder)")
+        if !order("folder \(folder)") { try? FileManager.default.removeItem(atPath: folder) }
     }
 
     /// Starts a process that does not outlive this program.
@@ -46,11 +48,11 @@ package final class Minder: Sendable {
         -> ChildProcess
     {
         let child = try ChildProcess(command)
-        mind(processID: child.processID, endingWith: signal)
+        register(processID: child.processID, endingWith: signal)
         return child
     }
 
-    /// Ends everything that it minds now, and returns when that is gone.
+    /// Ends and removes everything that is registered now, and returns when that is gone.
     package func end() async {
         orders.withLock { orders in
             orders?.close()
@@ -59,11 +61,14 @@ package final class Minder: Sendable {
         _ = await script.waitForExit()
     }
 
-    func order(_ line: String) {
+    /// Gives the script an order. Returns false after ``end()``.
+    @discardableResult
+    func order(_ line: String) -> Bool {
         orders.withLock { orders in
-            // This fails only if the minder was killed. The write then raises SIGPIPE, which its program ignores, like
+            // This fails only if the reaper was killed. The write then raises SIGPIPE, which its program ignores, like
             // every program that writes to sockets.
             try? orders?.write(Array((line + "\n").utf8))
+            return orders != nil
         }
     }
 
@@ -71,7 +76,7 @@ package final class Minder: Sendable {
     private static let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
     /// The script. Field 22 of /proc/PID/stat is the start time; the fields are counted from behind the name, which may
-    /// contain anything. A zombie counts as gone, because a container may have no process that reaps it.
+    /// contain anything. A zombie counts as gone, because a container may have no process that waits for it.
     private static let scriptText = #"""
         trap '' HUP INT QUIT TERM PIPE
         children= folders= newline='

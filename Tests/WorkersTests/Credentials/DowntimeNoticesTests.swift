@@ -8,9 +8,9 @@ import Testing
 
     /// A class, so that `#expect` can contain calls that change the notices.
     private final class Dialogue {
-        var notices = OutageNotices()
+        var notices = DowntimeNotices()
 
-        func note(_ state: GatewayState, of id: ObjectIdentifier, isOutage: Bool) -> OutageNotices.News? {
+        func note(_ state: GatewayState, of id: ObjectIdentifier, isOutage: Bool) -> DowntimeNotices.News? {
             notices.note(state, of: id, isOutage: isOutage)
         }
 
@@ -19,7 +19,7 @@ import Testing
 
     private let gateway = Gateway()
     private var id: ObjectIdentifier { ObjectIdentifier(gateway) }
-    private let unreachable = GatewayState.unreachable(Outage(since: .now, error: "refused", nextAttempt: .now))
+    private let unreachable = GatewayState.unreachable(Downtime(since: .now, error: "refused", nextAttempt: .now))
 
     @Test func `is said once, and once that it is back`() {
         let notices = Dialogue()
@@ -36,7 +36,7 @@ import Testing
         let begin = ContinuousClock.now
         let failed = { (attempt: Int) in
             GatewayState.unreachable(
-                Outage(since: begin, error: "error \(attempt)", nextAttempt: begin + .seconds(attempt)))
+                Downtime(since: begin, error: "error \(attempt)", nextAttempt: begin + .seconds(attempt)))
         }
         #expect(notices.note(failed(1), of: id, isOutage: false) == .lost(error: "error 1"))
         #expect(notices.note(failed(1), of: id, isOutage: false) == nil)

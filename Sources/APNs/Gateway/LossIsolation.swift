@@ -1,14 +1,18 @@
 /// How many pushes may be in flight over a connection together with one that was lost before.
 ///
 /// A connection may end because of one of its pushes without saying which. All the others are then lost with it. So a
-/// push that was lost goes beside fewer others each time, and alone after the fourth loss: the fifth can be nobody
-/// else's fault.
-struct Company {
+/// push that was lost goes beside fewer others each time, and alone before its last loss, which can be nobody else's
+/// fault.
+package struct LossIsolation {
+    /// The number of losses after which a push is given up.
+    package static let maximumLosses = 5
+    private static let lossesUntilAlone = maximumLosses - 1
+
     /// Returns the maximum number of pushes in flight, including one that was lost this often before.
     /// - Parameter full: the number without a loss.
     static func limit(ofPushLost losses: Int, full: Int) -> Int {
         guard losses > 0 else { return .max }
-        return losses >= 4 ? 1 : (0..<losses).reduce(full) { size, _ in max(1, size / 10) }
+        return losses >= lossesUntilAlone ? 1 : (0..<losses).reduce(full) { size, _ in max(1, size / 10) }
     }
 
     /// The limits of the pushes in flight that were lost before, by stream. Usually empty.
@@ -26,7 +30,7 @@ struct Company {
         max(0, min(limit, Self.limit(ofPushLost: awaited.losses, full: full)) - inFlight)
     }
 
-    /// Notes that a push was sent that was lost before.
+    /// Notes the sending of a push that was lost before.
     mutating func add(_ stream: UInt32, lost losses: Int, full: Int, now: UInt64) {
         if isUnlimited { limitedSince = now }
         limits[stream] = Self.limit(ofPushLost: losses, full: full)

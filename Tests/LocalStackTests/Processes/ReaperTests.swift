@@ -6,57 +6,68 @@ import Transport
 @testable import LocalStack
 
 @Suite(.timeLimit(.minutes(10)))
-struct `A minder` {
-    @Test func `ends what it minds, also what is stopped, and removes folders with blanks`() async throws {
-        let minder = try Minder()
-        let folder = NSTemporaryDirectory() + "minded by a test \(UInt32.random(in: 0 ... .max))"
+struct `A reaper` {
+    @Test func `ends what it was told of, also what is stopped, and removes folders with blanks`() async throws {
+        let reaper = try Reaper()
+        let folder = NSTemporaryDirectory() + "registered by a test \(UInt32.random(in: 0 ... .max))"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        minder.mind(folder: folder)
-        let sleeper = try minder.start(ProcessCommand("/bin/sleep", ["600"]), endingWith: SIGTERM)
-        let stopped = try minder.start(ProcessCommand("/bin/sleep", ["600"]), endingWith: SIGTERM)
+        reaper.register(folder: folder)
+        let sleeper = try reaper.start(ProcessCommand("/bin/sleep", ["600"]), endingWith: SIGTERM)
+        let stopped = try reaper.start(ProcessCommand("/bin/sleep", ["600"]), endingWith: SIGTERM)
         stopped.signal(SIGSTOP)
-        await minder.end()
+        await reaper.end()
         #expect(await sleeper.waitForExit(within: .seconds(30)) == .signal(SIGTERM))
         #expect(await stopped.waitForExit(within: .seconds(30)) == .signal(SIGTERM))
         #expect(!FileManager.default.fileExists(atPath: folder))
     }
 
+    @Test func `ends and removes at once what comes after its own end`() async throws {
+        let reaper = try Reaper()
+        await reaper.end()
+        let sleeper = try reaper.start(ProcessCommand("/bin/sleep", ["600"]))
+        #expect(await sleeper.waitForExit(within: .seconds(30)) == .signal(SIGKILL))
+        let folder = NSTemporaryDirectory() + "registered too late \(UInt32.random(in: 0 ... .max))"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        reaper.register(folder: folder)
+        #expect(!FileManager.default.fileExists(atPath: folder))
+    }
+
     @Test func `kills what does not end by itself`() async throws {
-        let minder = try Minder(patience: .milliseconds(200))
+        let reaper = try Reaper(patience: .milliseconds(200))
         let channel = try Channel()
         var command = ProcessCommand("/bin/sh", ["-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"])
         command.output = .descriptor(channel.writing.descriptor)
-        let deaf = try minder.start(command, endingWith: SIGTERM)
+        let deaf = try reaper.start(command, endingWith: SIGTERM)
         // The process ignores SIGTERM only after it has printed this.
         #expect(try channel.reading.read(upTo: 5) == Array("deaf\n".utf8))
-        await minder.end()
+        await reaper.end()
         #expect(await deaf.waitForExit(within: .seconds(30)) == .signal(SIGKILL))
     }
 
     @Test func `ends what its processes have started in turn`() async throws {
-        let minder = try Minder()
+        let reaper = try Reaper()
         let channel = try Channel()
         var command = ProcessCommand("/bin/sh", ["-c", "sleep 600 >/dev/null & echo $!; exec >/dev/null; wait"])
         command.output = .descriptor(channel.writing.descriptor)
-        _ = try minder.start(command)
+        _ = try reaper.start(command)
         channel.writing.close()
         let line = String(decoding: try channel.reading.readToEnd(), as: UTF8.self)
         let grandchild = try #require(Int32(line.trimmingCharacters(in: .whitespacesAndNewlines)))
         #expect(ProcessTimes.isRunning(grandchild))
-        await minder.end()
+        await reaper.end()
         let deadline = ContinuousClock.now + .seconds(5)
         while ProcessTimes.isRunning(grandchild), ContinuousClock.now < deadline { await Task.yield() }
         #expect(!ProcessTimes.isRunning(grandchild))
     }
 
-    @Test func `leaves alone a process that has the number of one it minded`() async throws {
-        // The script compares start times. A process that is minded with a wrong start time stands for one with a
+    @Test func `leaves alone a process that has the number of one it was told of`() async throws {
+        // The script compares start times. A process that is registered with a wrong start time stands for one with a
         // reused ID.
         let bystander = try ChildProcess(ProcessCommand("/bin/sleep", ["600"]))
         defer { bystander.signal(SIGKILL) }
-        let minder = try Minder()
-        minder.order("child \(bystander.processID) 1 9")
-        await minder.end()
+        let reaper = try Reaper()
+        reaper.order("child \(bystander.processID) 1 9")
+        await reaper.end()
         #expect(bystander.exit == nil)
     }
 }

@@ -1,7 +1,7 @@
 import APNs
 
 /// Decides when to report that APNs is out of reach, that another attempt has failed, and that it is back.
-struct OutageNotices {
+struct DowntimeNotices {
     enum News: Equatable {
         /// The gateway is out of reach: its held jobs are given back.
         case lost(error: String)
@@ -24,14 +24,14 @@ struct OutageNotices {
     mutating func note(_ state: GatewayState, of gateway: ObjectIdentifier, isOutage: @autoclosure () -> Bool) -> News?
     {
         switch state {
-        case .unreachable(let outage):
+        case .unreachable(let downtime):
             if isOutage() {
                 lostInOutage.insert(gateway)
                 return .stillLost
             }
-            let known = lost.updateValue(outage.nextAttempt, forKey: gateway)
-            if known == outage.nextAttempt { return nil }
-            return known == nil ? .lost(error: outage.error) : .failedAgain(error: outage.error)
+            let known = lost.updateValue(downtime.nextAttempt, forKey: gateway)
+            if known == downtime.nextAttempt { return nil }
+            return known == nil ? .lost(error: downtime.error) : .failedAgain(error: downtime.error)
         case .open:
             let wasLostInOutage = lostInOutage.remove(gateway) != nil
             if lost.removeValue(forKey: gateway) != nil { return .back }

@@ -1,5 +1,5 @@
 -- Refuses a negative number of rows, or one above `highest`. Null means all rows, or no limit.
-create or replace function pushq.check_most(most bigint, highest bigint default null) returns void
+create or replace function pushq.check_row_limit(most bigint, highest bigint default null) returns void
 language plpgsql stable as $$
 begin
   if most < 0 or most > highest then

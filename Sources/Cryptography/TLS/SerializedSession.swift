@@ -6,8 +6,9 @@ import COpenSSL
 /// Bytes take a tenth of the memory of an `SSL_SESSION`, which holds all parsed certificates of its chain. Also,
 /// OpenSSL marks the session of a broken connection as not resumable (TLS 1.1 required that; RFC 5246 §7.2.2 does not),
 /// and that does not affect the bytes.
-final class KeptSession {
-    /// The maximum size of a kept session. A server may send a ticket of 64 KB, but real tickets have less than 2 KB.
+final class SerializedSession {
+    /// The maximum size of a session that is kept. A server may send a ticket of 64 KB, but real tickets have less than
+    /// 2 KB.
     private static let maximumByteCount = 8 * 1024
 
     private var bytes: [UInt8]

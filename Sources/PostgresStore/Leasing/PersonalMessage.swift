@@ -1,0 +1,23 @@
+import QueueCore
+
+/// A message that is not the same for all recipients, ready to be joined for each of them.
+///
+/// The jobs of a message that one claim returns share it: it may have 262,144 bytes, and a worker may hold thousands of
+/// its jobs.
+package final class PersonalMessage: Sendable {
+    /// The default payload, then the translations.
+    let versions: [PayloadTemplate]
+    /// The number of attributes that the versions have placeholders for.
+    let attributeCount: Int
+
+    /// - Parameters:
+    ///   - versions: the default, then the translations.
+    ///   - attributes: the attributes that the versions have placeholders for.
+    ///   - hasPlaceholders, raisesBadge: see ``PayloadTemplate``.
+    init(versions: [[UInt8]], attributes: [String], hasPlaceholders: Bool, raisesBadge: Bool) {
+        self.versions = versions.map {
+            PayloadTemplate($0, attributes: attributes, hasPlaceholders: hasPlaceholders, raisesBadge: raisesBadge)
+        }
+        attributeCount = attributes.count
+    }
+}

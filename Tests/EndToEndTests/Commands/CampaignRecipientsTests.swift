@@ -1,0 +1,138 @@
+import Foundation
+import QueueCore
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(10))) struct `A list of a campaign's recipients` {
+    /// A campaign that three devices have got, have perhaps got, and have not got. The first one has a newer token now.
+    private static let campaign = """
+        select pushq.register_device('\(Shop.queue)', 'a1', 'ann', installation => 'i1');
+        select pushq.register_device('\(Shop.queue)', 'a2', 'bob');
+        select pushq.register_device('\(Shop.queue)', 'a3', 'eve');
+        select pushq.start_campaign('\(Shop.queue)', 'sale', '{"aps":{"alert":"Everything is fre"}}');
+        -- The second step creates the job that is not full, and the last one finds nothing.
+        select pushq.fan_out_step(queue_id, \(Lane.bulk.rawValue), id, 500, 1, 1000)
+        from pushq.campaign, generate_series(1, 3);
+        insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, delivered, unknown, rejected)
+        select queue_id, campaign_id, 1, message_id, 1, 1, 1 from pushq.job;
+        insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
+                                  outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
+        select body_day, queue_id, id, root_id, body_day, message_id, lane, 1, now(), decode('010541', 'hex'),
+               1, 1, 0, 0, 0, 0, 1, 0
+        from pushq.job;
+        delete from pushq.job;
+        select pushq.register_device('\(Shop.queue)', 'a4', 'ann', installation => 'i1')
+        """
+
+    private func recipients(_ shop: Shop, _ options: String...) async throws -> Executable.Ended {
+        try await Executable.admin.run(
+            ["campaign", "recipients", Shop.queue, "sale"] + options, environment: shop.environment)
+    }
+
+    private func lines(_ ended: Executable.Ended) -> [String] {
+        ended.output.split(separator: "\n").map(String.init).sorted()
+    }
+
+    @Test func `has the present tokens of those that got it or may have got it, and nothing else`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(Self.campaign)
+            let ended = try await recipients(shop)
+            #expect(ended.code == 0, "\(ended.errors)")
+            #expect(lines(ended) == ["a2", "a4"])
+            #expect(ended.errors == "2 devices of campaign sale; outcome: delivered,unknown\n")
+            let rejected = try await recipients(shop, "--outcome", "rejected")
+            #expect(rejected.output == "a3\n")
+            let none = try await recipients(shop, "--outcome", "failed,expired")
+            #expect(none.code == 0 && none.output.isEmpty)
+            #expect(none.errors.contains("0 devices of campaign sale; outcome: failed,expired"))
+        }
+    }
+
+    @Test func `is read by a campaign that reaches exactly those, as text and as JSON`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(Self.campaign)
+            let payload = try shop.folder.write(#"{"aps":{"alert":"It is not free"}}"#, to: "payload.json")
+            for (key, options) in [("text", []), ("json", ["--json"])] as [(String, [String])] {
+                let list = try await Executable.admin.run(
+                    ["campaign", "recipients", Shop.queue, "sale"] + options, environment: shop.environment)
+                let ended = try await shop.pushq(
+                    "campaign", Shop.queue, "--key", key, "--payload", payload, "--tokens", "-", input: list.output)
+                #expect(ended.code == 0, "\(ended.errors)")
+                let members = try await shop.texts(
+                    """
+                    select encode(d.token, 'hex') as text
+                    from pushq.campaign c
+                    join pushq.list l on l.queue_id = c.queue_id and l.campaign_id = c.id
+                    join pushq.list_member m on m.queue_id = l.queue_id and m.list_id = l.id
+                    join pushq.device d on d.queue_id = m.queue_id and d.id = m.device_id
+                    where c.key = '\(key)'
+                    order by 1
+                    """)
+                #expect(members == ["a2", "a4"], "\(key)")
+            }
+        }
+    }
+
+    /// The members that docs/json.md promises.
+    @Test func `has the users in its JSON`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(Self.campaign)
+            let ended = try await recipients(shop, "--json")
+            #expect(
+                lines(ended) == [#"{"token":"a2","user_key":"bob"}"#, #"{"token":"a4","user_key":"ann"}"#],
+                "\(ended.output)")
+            #expect(ended.errors.contains(#"{"note":"2 devices of campaign sale"#), "\(ended.errors)")
+        }
+    }
+
+    @Test func `says whom it leaves out`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(Self.campaign)
+            let device = try await shop.admin("device", "deactivate", Shop.queue, "a2")
+            #expect(device.code == 0, "\(device.errors)")
+            let forgotten = try await shop.admin("device", "forget", Shop.queue, "a4", "--yes")
+            #expect(forgotten.code == 0, "\(forgotten.errors)")
+            try await shop.run("update pushq.fan_out set made = 7")
+            let ended = try await recipients(shop)
+            #expect(ended.code == 0 && ended.output.isEmpty)
+            for text in [
+                "0 devices of campaign sale", "left out: 1 recipient without an active token now",
+                "left out: 1 recipient, forgotten since", "left out: 4 recipients without an outcome yet",
+            ] {
+                #expect(ended.errors.contains(text), "\(ended.errors)")
+            }
+        }
+    }
+
+    @Test func `says that a part of history is past retention, and fails if all of it is`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(Self.campaign)
+            // A job that has ended before this one, and whose day is gone.
+            try await shop.run(
+                """
+                update pushq.campaign_tally set delivered = 6
+                where delivered = 1;
+                update pushq.fan_out set made = 8
+                """)
+            let partly = try await recipients(shop)
+            #expect(partly.code == 0)
+            #expect(lines(partly) == ["a2", "a4"])
+            #expect(partly.errors.contains("not listed: 5 recipients, no longer kept"), "\(partly.errors)")
+            try await shop.run("delete from pushq.body")
+            expectFailure(
+                try await recipients(shop), code: 1, saying: "no longer kept: 7 recipients of campaign sale")
+        }
+    }
+
+    @Test func `is refused for outcomes that are none, and for a campaign that is not there`() async throws {
+        try await Shop.open { shop in
+            for outcomes in ["deliverd", "waiting", "delivered,", ""] {
+                let ended = try await recipients(shop, "--outcome", outcomes)
+                #expect(ended.code == 2 && ended.errors.contains("use delivered, rejected"), "\(ended.errors)")
+            }
+            let ended = try await recipients(shop)
+            #expect(ended.code == 1 && ended.output.isEmpty)
+            #expect(ended.errors.contains("there is no campaign sale"), "\(ended.errors)")
+        }
+    }
+}
