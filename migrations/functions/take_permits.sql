@@ -14,9 +14,13 @@
 --
 -- For each line it returns how many permits it granted. The first is `starts_in` microseconds from now (below zero by
 -- as much as the burst allows), and the others follow at `rate`. It also returns for how many microseconds after its
--- time each permit may be used, and after how many it is worth asking again.
+-- time each permit may be used, and after how many it is worth asking again. `granted_at` is that present moment: an
+-- answer may come late, and a caller may stand still.
 --
--- Times are in seconds since `base`, which is `moment` or else the server's time. The bounds and their reasons:
+-- Times are in seconds since `base`, which is `moment` or else the server's time once all limits are locked. (Another
+-- caller may have locked them just before, and granted permits up to its own horizon. To a caller that went by an
+-- earlier time, these would look as if the clock had been set back, and it would grant them again.) The bounds and
+-- their reasons:
 -- - `x_slack` is how far the time by limit x may lie before the time at which the permit may be used. With `late` it
 --   makes up the burst. A limit for which no worker has asked for a while goes back by no more than that.
 -- - If the inner limit is the later one, the permit takes a time of the outer limit at which others of the tenant could
@@ -30,11 +34,14 @@ create or replace function pushq.take_permits(
   tenants int[], queues int[], campaigns bigint[], wanted int[], held int[], shares float8[], horizon interval,
   lateness interval, moment timestamptz default null
 ) returns table (tenant_id int, queue_id int, campaign_id bigint, granted int, rate float8, starts_in bigint,
-                 late bigint, again_in bigint)
+                 late bigint, again_in bigint, granted_at timestamptz)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  base     timestamptz := coalesce(moment, clock_timestamp());
+  began    timestamptz := coalesce(moment, clock_timestamp());
+  base     timestamptz;
+  -- The time from `began` to `base`.
+  waited   float8;
   ahead    float8      := extract(epoch from horizon);
   grace    float8      := extract(epoch from lateness);
   l        record;
@@ -44,6 +51,7 @@ declare
   t_tat    float8;
   q_tat    float8;
   -- The current line.
+  c_tat    float8;
   is_joint boolean;
   usable   float8;
   t_slack  float8;
@@ -78,7 +86,7 @@ begin
     -- Lateral with a limit, so that each limit is found by its key. An operator who is changing a limit may have locked
     -- it, or another worker for a moment: then `rate` is null.
     lim as materialized (
-      select k.tenant, k.queue, k.campaign, x.rate, x.burst, extract(epoch from x.tat - base)::float8 as tat
+      select k.tenant, k.queue, k.campaign, x.rate, x.burst, extract(epoch from x.tat - began)::float8 as tat
       from key k
       cross join lateral (
         select from pushq.rate_limit r
@@ -106,15 +114,22 @@ begin
            or line.campaign <> 0 and exists (select from pushq.queue p where p.id = line.queue))
     order by line.tenant, turn.place, random()
   loop
+    -- The lines are sorted, so all limits were locked before the first of them came.
+    if base is null then
+      base := coalesce(moment, clock_timestamp());
+      waited := extract(epoch from base - began);
+    end if;
     if l.tenant is distinct from tenant then
       tenant := l.tenant;
       queue := null;
-      t_tat := l.t_tat;
+      t_tat := l.t_tat - waited;
     end if;
     if l.queue is distinct from queue then
       queue := l.queue;
-      q_tat := l.q_tat;
+      q_tat := l.q_tat - waited;
     end if;
+    c_tat := l.c_tat - waited;
+    granted_at := base;
 
     if coalesce(l.t_rate, l.q_rate, l.c_rate) is null then
       tenant_id := l.tenant;
@@ -148,7 +163,7 @@ begin
     end if;
     start := greatest(t_start, q_start);
     if l.c_rate is not null then
-      c_start := greatest(least(l.c_tat, ahead + 1 / l.c_rate), lead - c_slack, start - c_slack);
+      c_start := greatest(least(c_tat, ahead + 1 / l.c_rate), lead - c_slack, start - c_slack);
     end if;
     start := greatest(start, c_start);
     slowest := least(l.t_rate, l.q_rate, l.c_rate);
@@ -181,7 +196,7 @@ begin
     n := greatest(n, 0);
 
     -- A time beyond the horizon is reset even if nothing is granted.
-    if n > 0 or t_tat > t_start or q_tat > q_start or l.c_tat > c_start then
+    if n > 0 or t_tat > t_start or q_tat > q_start or c_tat > c_start then
       if l.t_rate is not null then
         t_tat := case when n > 0 then t_start + n / l.t_rate else least(t_tat, t_start) end;
         of_tenants := of_tenants || l.tenant;
@@ -205,7 +220,7 @@ begin
         of_campaigns := of_campaigns || l.campaign;
         tats := tats || case when n > 0
                              then greatest(c_start + n / l.c_rate, start + (n - 1) / slowest - c_slack + 1 / l.c_rate)
-                             else least(l.c_tat, c_start) end;
+                             else least(c_tat, c_start) end;
       end if;
     end if;
 

@@ -5,7 +5,7 @@ extension Statement {
     static let takePermits = Statement(
         "take_permits",
         #"""
-        select tenant_id, queue_id, campaign_id, granted, rate, starts_in, late, again_in
+        select tenant_id, queue_id, campaign_id, granted, rate, starts_in, late, again_in, granted_at
         from pushq.take_permits($tenants, $queues, $campaigns, $wanted, $held, $shares, $horizon, $lateness, $moment)
         """#)
 }
@@ -61,9 +61,13 @@ package struct GrantedPermits: Sendable {
     package let lateness: Duration
     /// When it is worth asking again.
     package let againIn: Duration
+    /// The moment of the grant in microseconds since 1970, by the database's clock. It is the same for all grants of an
+    /// answer.
+    package let grantedAt: Int64
 
     package init(
-        owner: RateLimitOwner, count: Int, rate: Double?, startsIn: Duration, lateness: Duration, againIn: Duration
+        owner: RateLimitOwner, count: Int, rate: Double?, startsIn: Duration, lateness: Duration, againIn: Duration,
+        grantedAt: Int64
     ) {
         self.owner = owner
         self.count = count
@@ -71,6 +75,7 @@ package struct GrantedPermits: Sendable {
         self.startsIn = startsIn
         self.lateness = lateness
         self.againIn = againIn
+        self.grantedAt = grantedAt
     }
 }
 
@@ -99,7 +104,7 @@ extension PostgresConnection {
                     campaignID: row.int8("campaign_id")),
                 count: Int(row.int4("granted")), rate: row.optionalFloat8("rate"),
                 startsIn: .microseconds(row.int8("starts_in")), lateness: .microseconds(row.int8("late")),
-                againIn: .microseconds(row.int8("again_in")))
+                againIn: .microseconds(row.int8("again_in")), grantedAt: row.timestamptz("granted_at"))
         }
     }
 }

@@ -45,6 +45,9 @@ struct RateLimit {
     /// Keeps permits that were granted.
     mutating func add(_ run: PermitRun) { if rate != nil { permits.append(run) } }
 
+    /// Counts permits as lapsed that were granted and may not be used.
+    mutating func noteVoid(_ count: Int) { lapsed += count }
+
     /// The number of pushes that the limit allows at `now`. Drops permits that have lapsed.
     mutating func allowance(at now: ContinuousClock.Instant) -> Int {
         guard rate != nil else { return .max }

@@ -35,6 +35,10 @@ struct PermitPlan {
     /// looking at the lines takes a small part of a core, however many there are.
     private static let restForLine = Duration.microseconds(20)
 
+    /// A worker far away from PostgreSQL never knows well when a permit was granted. Its permits may be used for this
+    /// part of the usual time all the same, or it would send nothing.
+    private static let partOfLatenessFarAway = 4
+
     /// How far ahead permits are taken.
     let horizon: Duration
 
@@ -76,14 +80,20 @@ struct PermitPlan {
         now + min(grant.againIn, Self.longestRest)
     }
 
-    /// The permits of a grant; nil if there are none.
+    /// The permits of a grant that may be used; nil if there are none.
     ///
-    /// The moment of the grant by the database's clock lies between the request and `now`. Taking `now` for it makes
-    /// permits late by the time of the way back, never early.
-    func run(of grant: GrantedPermits, now: ContinuousClock.Instant) -> PermitRun? {
+    /// A permit is used neither before its time by the database's clock nor after it lapses. So it counts from the
+    /// latest moment at which it may have been granted, and lapses as if it had been granted at the earliest one.
+    /// However long the answer took or lay unread, no permit is used late. If nobody can tell when it was granted, it
+    /// is void.
+    func run(of grant: GrantedPermits, at moment: DatabaseClock.Moment) -> PermitRun? {
         guard grant.count > 0, let rate = grant.rate else { return nil }
+        var lateness = grant.lateness - moment.uncertainty
+        if moment.isSettled { lateness = max(lateness, grant.lateness / Self.partOfLatenessFarAway) }
+        guard lateness > .zero else { return nil }
         return PermitRun(
-            start: now + grant.startsIn, granted: now, rate: rate, count: grant.count, lateness: grant.lateness)
+            start: moment.latest + grant.startsIn, granted: moment.latest, rate: rate, count: grant.count,
+            lateness: lateness)
     }
 
     /// The number of permits that a rate allows within the horizon; below four a second, one at a time.

@@ -14,12 +14,14 @@ final class PermitTaker {
     /// Raised only by ``stop()``.
     private let stopping: Signal
     private let plan: PermitPlan
+    private var clock: DatabaseClock
     private var isStopping = false
 
     init(_ context: EngineContext, dispatcher: Dispatcher) {
         store = context.postgres.claims
         delays = context.delays
         plan = PermitPlan(horizon: context.settings.permitHorizon)
+        clock = DatabaseClock(now: .now)
         self.dispatcher = dispatcher
         signal = context.lacksPermits
         stopping = Signal(loop: context.loop)
@@ -80,11 +82,16 @@ final class PermitTaker {
     }
 
     private func take(_ requests: [PermitRequest], for queues: [QueueState]) async {
-        let granted = await store.attempt(\.permits, of: delays) {
-            try await $0.takePermits(requests, horizon: plan.horizon)
+        let answer = await store.attempt(\.permits, of: delays) { connection in
+            let asked = ContinuousClock.now
+            return (asked: asked, granted: try await connection.takePermits(requests, horizon: plan.horizon))
         }
         let now = ContinuousClock.now
-        let grants = Dictionary(uniqueKeysWithValues: (granted ?? []).map { ($0.owner, $0) })
+        let isAnswered = answer != nil
+        let moment = answer.flatMap { answer in
+            answer.granted.first.map { clock.note($0.grantedAt, askedAt: answer.asked, answeredAt: now) }
+        }
+        let grants = Dictionary(uniqueKeysWithValues: (answer?.granted ?? []).map { ($0.owner, $0) })
         let holders = Dictionary(queues.map { ($0.permitOwner, $0) }) { first, _ in first }
         // Only a few of thousands of campaigns request permits at a time.
         let requested = Set(requests.map(\.owner))
@@ -94,7 +101,7 @@ final class PermitTaker {
             for campaign in queue.campaigns.paced {
                 let owner = queue.permitOwner(of: campaign)
                 guard requested.contains(owner) else { continue }
-                take(grants[owner], for: &campaign.limit, isAnswered: granted != nil, now: now)
+                take(grants[owner], at: moment, for: &campaign.limit, isAnswered: isAnswered, now: now)
                 guard grants[owner] != nil else { continue }
                 queue.campaigns.wake(campaign)
                 isServed.insert(queue.id)
@@ -102,21 +109,22 @@ final class PermitTaker {
         }
         for request in requests {
             guard let holder = holders[request.owner] else { continue }
-            take(grants[request.owner], for: &holder.permits, isAnswered: granted != nil, now: now)
+            take(grants[request.owner], at: moment, for: &holder.permits, isAnswered: isAnswered, now: now)
         }
         dispatcher.permitsChanged(
             of: queues.lazy.filter { isServed.contains($0.id) || grants[$0.permitOwner] != nil })
     }
 
     private func take(
-        _ grant: GrantedPermits?, for limit: inout RateLimit, isAnswered: Bool, now: ContinuousClock.Instant
+        _ grant: GrantedPermits?, at moment: DatabaseClock.Moment?, for limit: inout RateLimit, isAnswered: Bool,
+        now: ContinuousClock.Instant
     ) {
-        guard let grant else {
+        guard let grant, let moment else {
             limit.nextTake = plan.nextTake(afterNoGrant: isAnswered, now: now)
             return
         }
         guard grant.rate != nil else { return limit.change(to: nil, now: now) }
-        if let run = plan.run(of: grant, now: now) { limit.add(run) }
+        if let run = plan.run(of: grant, at: moment) { limit.add(run) } else { limit.noteVoid(grant.count) }
         limit.nextTake = plan.nextTake(after: grant, now: now)
     }
 }

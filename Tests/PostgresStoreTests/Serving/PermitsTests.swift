@@ -240,12 +240,36 @@ private let start: Int64 = 1_900_000_000_000_000
             let before = try await world.queue.number("select extract(epoch from clock_timestamp()) * 1000000")
             let granted = try await world.queue.worker.takePermits([request], horizon: .milliseconds(250))
             #expect(granted.map(\.count) == [5])
+            #expect(granted.allSatisfy { $0.grantedAt >= Int64(before) })
             #expect(
                 try await world.queue.number(
                     """
                     select count(*) from pushq.rate_limit
                     where tat between to_timestamp(\(before) / 1000000.0) and now() + interval '1 minute'
                     """) == 1)
+        }
+    }
+
+    /// Until it has locked the limits, another worker may take their permits.
+    @Test func `goes by the time at which it has locked the limits`() async throws {
+        try await withTenant { world in
+            try await world.limit(queue: 100)
+            let before = try await world.queue.number("select extract(epoch from clock_timestamp()) * 1000000")
+            let taken = "to_timestamp(\(before) / 1000000.0) + interval '500 ms'"
+            // As if this session stood still for 300 ms, and another one took permits 250 ms ahead meanwhile.
+            try await world.queue.run(
+                """
+                create or replace function pushq.fit_plans() returns void language sql as $$
+                  select pg_sleep(0.3);
+                  update pushq.rate_limit set tat = \(taken)
+                $$
+                """)
+            let request = PermitRequest(owner: world.ofQueue, wanted: 5)
+            let granted = try await world.queue.worker.takePermits([request], horizon: .milliseconds(250))
+            #expect(granted.allSatisfy { $0.grantedAt >= Int64(before) + 300_000 })
+            #expect(
+                try await world.queue.number("select count(*) from pushq.rate_limit where tat >= \(taken)") == 1,
+                "the permits that the other one took can be taken again")
         }
     }
 }

@@ -9,7 +9,8 @@ import Transport
 
 /// Workers that send for the queues of three tenants, with the limits of PostgreSQL and a simulated clock, so that
 /// nothing depends on the speed of the machine. Rates, the jobs of each worker, the lateness of each worker, and the
-/// time that PostgreSQL takes are random.
+/// ways to PostgreSQL and back are random. If workers stall, they stand still for up to a second before they read an
+/// answer.
 private struct PermitWorld {
     enum Promise: String, CaseIterable {
         case noMoreThanFit =
@@ -20,13 +21,13 @@ private struct PermitWorld {
     }
 
     enum Sabotage: CaseIterable {
-        case asksForAll, asksAtOnce, usesPermitsTwice, takesEachLimitAlone
+        case asksForAll, asksAtOnce, usesPermitsTwice, takesAnswersForGrants, takesEachLimitAlone
 
         var breaks: Promise {
             switch self {
             case .asksForAll: .noMoreThanFit
             case .asksAtOnce: .restsBetween
-            case .usesPermitsTwice: .limitsHold
+            case .usesPermitsTwice, .takesAnswersForGrants: .limitsHold
             case .takesEachLimitAlone: .ratesAreReached
             }
         }
@@ -45,8 +46,8 @@ private struct PermitWorld {
             level = max(0, level - rate * (time - (last ?? time))) + Double(pushes)
             last = time
             sent += pushes
-            // The time of the answer's way back, by which permits may be late.
-            return level <= max(burst, rate * (PermitRun.lateness / .seconds(1))) + 1 + rate * 0.004 + 1e-6
+            // The times of permits are rounded to microseconds.
+            return level <= max(burst, rate * (PermitRun.lateness / .seconds(1)) + 1) + rate * 0.00001 + 1e-6
         }
     }
 
@@ -59,8 +60,17 @@ private struct PermitWorld {
         var weight = 1.0
     }
 
+    /// A statement that is under way, and the answer to it.
+    private struct Call {
+        let requests: [PermitRequest]
+        let asked: ContinuousClock.Instant
+        var answer: [GrantedPermits]?
+    }
+
     private struct Worker {
         var wakesAt: Int64 = 0
+        var call: Call?
+        var clock: DatabaseClock
         /// The unsent recipients of each queue and campaign, and the permits of each line.
         var unsent: [Queue: Int]
         var permits: [RateLimitOwner: RateLimit] = [:]
@@ -80,13 +90,15 @@ private struct PermitWorld {
     private var queues: [Queue] = []
     private var workers: [Worker] = []
     private let seconds: Int64
+    private let stalls: Bool
 
     /// The first tenant's rate is below what its queues would send; the second tenant's is above it. The third has
     /// none: there each queue has the whole of its own rate, whatever the weights are.
-    init(seed: UInt64, seconds: Int64, sabotage: Sabotage? = nil) {
+    init(seed: UInt64, seconds: Int64, stalls: Bool = false, sabotage: Sabotage? = nil) {
         chance = SeededGenerator(seed: seed)
         self.sabotage = sabotage
         self.seconds = seconds
+        self.stalls = stalls
         let narrow = [40.5, 201.7].randomElement(using: &chance)!
         let plenty = [90.3, 1033.3].randomElement(using: &chance)!
         add(.tenant(1), rate: narrow, burst: max(1, narrow / 10))
@@ -117,7 +129,7 @@ private struct PermitWorld {
             queues.append(campaign)
         }
         let count = Int.random(in: 1...3, using: &chance)
-        workers = (0..<count).map { _ in Worker(unsent: [:]) }
+        workers = (0..<count).map { [start] _ in Worker(clock: DatabaseClock(now: start), unsent: [:]) }
         for queue in queues {
             let only = Int.random(in: 0...count, using: &chance)
             for index in workers.indices where only == count || only == index {
@@ -165,10 +177,15 @@ private struct PermitWorld {
         while now < seconds * 1_000_000, broken == nil {
             let index = workers.indices.min { workers[$0].wakesAt < workers[$1].wakesAt }!
             now = workers[index].wakesAt
-            send(index)
-            try await step(index, connection)
+            if let call = workers[index].call, call.answer == nil {
+                try await execute(call, of: index, connection)
+            } else {
+                send(index)
+                step(index)
+            }
         }
-        if broken == nil { checkRates() }
+        // What lapses while a worker stands still is lost to the rate.
+        if broken == nil, !stalls { checkRates() }
     }
 
     /// Sends with all permits that are due.
@@ -228,9 +245,11 @@ private struct PermitWorld {
         }
     }
 
-    private mutating func step(
-        _ index: Int, _ connection: PostgresConnection, isolation: isolated (any Actor)? = #isolation
-    ) async throws {
+    private mutating func step(_ index: Int) {
+        if let call = workers[index].call, let answer = call.answer {
+            workers[index].call = nil
+            return note(answer, to: call, index)
+        }
         let oversleeps = Int64.random(in: 0...3000, using: &chance)
         switch plan.next(lines(workers[index]), now: instant(now)) {
         case .wait(let pause):
@@ -240,13 +259,26 @@ private struct PermitWorld {
             workers[index].wakesAt = max(now + 100, min(now + pause, due)) + oversleeps
         case .take(let requests):
             check(requests, of: workers[index])
-            let took = Int64.random(in: 500...3500, using: &chance)
-            // Sometimes another worker has locked a limit at this moment.
-            let asked = requests.filter { _ in Int.random(in: 0..<30, using: &chance) > 0 }
-            let granted = try await take(asked, connection)
-            now += took
-            note(granted, to: requests, index)
-            workers[index].wakesAt = now
+            workers[index].call = Call(requests: requests, asked: instant(now))
+            workers[index].wakesAt = now + way()
+        }
+    }
+
+    /// The time that a statement or its answer takes from one side to the other.
+    private mutating func way() -> Int64 { Int64.random(in: 250...1750, using: &chance) }
+
+    /// PostgreSQL executes a statement.
+    private mutating func execute(
+        _ call: Call, of index: Int, _ connection: PostgresConnection, isolation: isolated (any Actor)? = #isolation
+    ) async throws {
+        // Sometimes another worker has locked a limit at this moment.
+        let asked = call.requests.filter { _ in Int.random(in: 0..<30, using: &chance) > 0 }
+        let answer = try await take(asked, connection)
+        workers[index].call?.answer = answer
+        workers[index].wakesAt = now + way()
+        if stalls, Int.random(in: 0..<30, using: &chance) == 0 {
+            workers[index].wakesAt += Int64.random(in: 0...1_000_000, using: &chance)
+            reached["stalled", default: 0] += 1
         }
     }
 
@@ -285,12 +317,17 @@ private struct PermitWorld {
         }
     }
 
-    private mutating func note(_ granted: [GrantedPermits], to requests: [PermitRequest], _ index: Int) {
+    private mutating func note(_ granted: [GrantedPermits], to call: Call, _ index: Int) {
         let grants = Dictionary(uniqueKeysWithValues: granted.map { ($0.owner, $0) })
-        for request in requests {
+        let answered = instant(now)
+        var moment = DatabaseClock.Moment(earliest: answered, latest: answered, isSettled: true)
+        if let first = granted.first, sabotage != .takesAnswersForGrants {
+            moment = workers[index].clock.note(first.grantedAt, askedAt: call.asked, answeredAt: answered)
+        }
+        for request in call.requests {
             var held = workers[index].permits[request.owner] ?? RateLimit(rate: 1, now: start)
             if let grant = grants[request.owner] {
-                if let run = plan.run(of: grant, now: instant(now)) { held.add(run) }
+                if let run = plan.run(of: grant, at: moment) { held.add(run) }
                 held.nextTake = plan.nextTake(after: grant, now: instant(now))
                 if grant.count == 0 { reached["refused", default: 0] += 1 }
             } else {
@@ -337,12 +374,29 @@ private struct PermitWorld {
         }
     }
 
+    @Test func `keeps to every rate while workers stand still with answers that they have not read`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            var stalls = 0
+            for seed in 1...3 as ClosedRange<UInt64> {
+                var world = PermitWorld(seed: seed, seconds: 20, stalls: true)
+                try await world.run(on: connection)
+                if let broken = world.broken {
+                    Issue.record("seed \(seed): broken: \(broken.rawValue): \(world.detail)")
+                }
+                stalls += world.reached["stalled", default: 0]
+            }
+            #expect(stalls > 10)
+        }
+    }
+
     @Test(arguments: PermitWorld.Sabotage.allCases)
     fileprivate func `is found out when it breaks a promise`(sabotage: PermitWorld.Sabotage) async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
             for seed in 1...10 as ClosedRange<UInt64> {
-                var world = PermitWorld(seed: seed, seconds: 10, sabotage: sabotage)
+                var world = PermitWorld(
+                    seed: seed, seconds: 10, stalls: sabotage == .takesAnswersForGrants, sabotage: sabotage)
                 try await world.run(on: connection)
                 guard let broken = world.broken else { continue }
                 return #expect(broken == sabotage.breaks)

@@ -59,16 +59,39 @@ import Testing
         #expect(plan.nextTake(afterNoGrant: false, now: start) == start + .milliseconds(125))
     }
 
+    private func grant(_ count: Int) -> GrantedPermits {
+        .init(
+            owner: .tenant(7), count: count, rate: 100, startsIn: .milliseconds(20), lateness: .milliseconds(50),
+            againIn: .zero, grantedAt: 0)
+    }
+
+    /// A moment that lies within some time before the start.
+    private func moment(within time: Duration, isSettled: Bool = false) -> DatabaseClock.Moment {
+        .init(earliest: start - time, latest: start, isSettled: isSettled)
+    }
+
     @Test func `makes a run of a grant, and none of an empty one`() {
-        func grant(_ count: Int) -> GrantedPermits {
-            .init(
-                owner: .tenant(7), count: count, rate: 100, startsIn: .milliseconds(20), lateness: .milliseconds(50),
-                againIn: .zero)
-        }
-        let run = plan.run(of: grant(3), now: start)
+        let run = plan.run(of: grant(3), at: moment(within: .zero))
         #expect(run?.next == start + .milliseconds(20))
         #expect(run?.count == 3)
         #expect(run?.lateness == .milliseconds(50))
-        #expect(plan.run(of: grant(0), now: start) == nil)
+        #expect(plan.run(of: grant(0), at: moment(within: .zero)) == nil)
+    }
+
+    @Test func `lets no permit be used before its time or after it lapses, whenever it was granted`() throws {
+        var run = try #require(plan.run(of: grant(3), at: moment(within: .milliseconds(10))))
+        #expect(run.available(at: start + .milliseconds(19)) == 0)
+        #expect(run.available(at: start + .milliseconds(20)) == 1)
+        // If it was granted at the earliest moment, the first permit was due 10 ms after the start.
+        #expect(run.available(at: start + .milliseconds(59)) == 3)
+        #expect(run.available(at: start + .milliseconds(60)) == 2)
+    }
+
+    @Test func `makes no run if nobody can tell when it was granted, but a short one far away from PostgreSQL`() {
+        for time in [Duration.milliseconds(50), .seconds(2)] {
+            #expect(plan.run(of: grant(3), at: moment(within: time)) == nil)
+            let run = plan.run(of: grant(3), at: moment(within: time, isSettled: true))
+            #expect(run?.lateness == .microseconds(12_500))
+        }
     }
 }
