@@ -111,11 +111,21 @@ final class Dispatcher {
 
     private func dispatch() {
         guard !isStopped else { return }
-        let now = loop.now
-        isHeldUp = !settler.canRecord(now: now)
+        isHeldUp = !settler.canRecord(now: loop.now)
         guard !isHeldUp else { return }
+        // Not the time at which the loop's turn began: a turn may take long, or stand still with the whole process, and
+        // permits lapse.
+        var now = ContinuousClock.now
         turns.beginRound(now: now)
-        while let turn = turns.next(now: now) { send(turn, now: now) }
+        while let turn = turns.next(now: now) {
+            let present = ContinuousClock.now
+            // All turns of a round have one time, unless permits that were due then may have lapsed meanwhile.
+            guard present - now <= RateLimit.step else {
+                now = present
+                continue
+            }
+            send(turn, now: now)
+        }
         askForMore()
         turns.endRound(now: now)
         setPermitTimer(now: now)
@@ -165,7 +175,8 @@ final class Dispatcher {
                 choice = .oldest
                 continue
             }
-            route.circuit.noteSent(count, now: now)
+            // The gateway counts from this time, too.
+            route.circuit.noteSent(count, now: loop.now)
             if route.circuit.isAwaitingTry(now: now) { awaitAnswer(to: route.circuit, route.gateway) }
             if route.gateway.confirmsBySilence { silent += count }
             sent += count
@@ -235,7 +246,7 @@ final class Dispatcher {
         }
         permitTimer?.cancel()
         permitTimer = alarm.map { next in
-            loop.schedule(after: now.duration(to: next)) { [self] in dispatch() }
+            loop.schedule(after: loop.now.duration(to: next)) { [self] in dispatch() }
         }
     }
 

@@ -5,7 +5,7 @@ struct RateLimit {
     /// The time between two uses of permits, if they follow one another faster than this. They are then used together,
     /// and those of all limits at the same moments. Otherwise each push of fifty queues with a thousand pushes per
     /// second would be written by itself, which costs the worker and APNs many times as much.
-    private static let step = Duration.milliseconds(10)
+    static let step = Duration.milliseconds(10)
     private static let start = ContinuousClock.now
 
     /// Pushes per second; nil if there is no limit.

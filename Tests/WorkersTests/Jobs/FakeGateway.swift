@@ -11,6 +11,8 @@ final class FakeGateway: PushGateway {
     var slots: Int
     private(set) var inFlight: [UInt64] = []
     private(set) var isResting = false
+    /// Called with each push that is sent.
+    var whenSending: () -> Void = {}
 
     init(slots: Int = 1000) { self.slots = slots }
 
@@ -23,6 +25,7 @@ final class FakeGateway: PushGateway {
     ) -> Bool {
         guard freeSlots > 0 else { return false }
         inFlight.append(ticket)
+        whenSending()
         return true
     }
 
