@@ -22,6 +22,7 @@ create table pushq.message (
   -- (recipient_values).
   languages    text[],
   translations text[],                                    -- a payload for each of `languages`
+  translated_bytes int,                                   -- the length of `translations`: what a claim counts
   placeholders text[],
   push_type    text        not null,
   priority     smallint,                                  -- null: no header
@@ -37,7 +38,8 @@ create table pushq.message (
   badge_increment smallint,                               -- by how much it raises the number on the app's icon
   constraint message_pkey primary key (day, queue_id, id),
   constraint message_translations_have_language check (
-    cardinality(languages) is not distinct from cardinality(translations))
+    cardinality(languages) is not distinct from cardinality(translations)),
+  constraint message_translations_have_length check ((translations is null) = (translated_bytes is null))
 ) partition by range (day);
 
 create table pushq.body (                                 -- the recipients of a job

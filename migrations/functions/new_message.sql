@@ -68,12 +68,12 @@ declare
 begin
   perform pushq.check_draft(queue_id, coalesce(plain, payload), push_type, priority, expiration, collapse_id);
   insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
-                             at_most_once, replaces, due_at, languages, translations, placeholders, traceparent,
-                             badge_increment)
+                             at_most_once, replaces, due_at, languages, translations, translated_bytes, placeholders,
+                             traceparent, badge_increment)
   values ($1, $2, $3, $4, pushq.stored_priority($5, $4), $6,
           pushq.collapse_id_of($1, $4, $3, $7, $2), $9, coalesce($8, false),
-          $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end, $12, $13, $14, $16,
-          pushq.badge_increment($3, $4))
+          $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end, $12, $13,
+          octet_length(array_to_string($13, '')), $14, $16, pushq.badge_increment($3, $4))
   returning id into new_id;
   return new_id;
 end $$;

@@ -7,14 +7,16 @@ extension Statement {
     /// just found it. Jobs that were claimed earlier leave index entries, which the probe then need not pass over.
     /// `$at_most_once_window`: how many recipients of a job that is sent at most once may be sent to before its first
     /// flush.
+    /// `$translation_room`, `$translation_rooms`: how many bytes of translations the claim may return, in all and of
+    /// the tenant of each lane.
     static let claim = Statement(
         "claim",
         #"""
         with want as materialized (
           select *
           from unnest($queue_ids::int[], $lanes::int[], $quotas::int[], $run_ats::timestamptz[],
-                      $job_ids::bigint[])
-            as w(queue_id, lane, quota, run_at, id)
+                      $job_ids::bigint[], $translation_rooms::int[])
+            as w(queue_id, lane, quota, run_at, id, room)
           -- Skips queues that were paused after the worker last read their settings, and queues that do not exist here:
           -- an operator removed them, or their tenant has moved to another database, whose workers send for it.
           where exists (
@@ -23,19 +25,53 @@ extension Statement {
             join pushq.tenant t on t.id = q.tenant_id
             where q.id = w.queue_id and q.paused_at is null and t.suspended_at is null)),
         pick as materialized (
-          select j.spot
+          select j.*, w.queue_id, w.room
           from want w
           cross join lateral (
-            select ctid as spot
+            select ctid as spot, run_at, campaign_id, body_day, message_id
             from pushq.job
             where queue_id = w.queue_id and lane = w.lane and run_at <= now() and (run_at, id) >= (w.run_at, w.id)
             order by run_at, id
             limit w.quota
             for update skip locked) j),
+        -- The messages that the claim may return. Only those of campaigns have translations.
+        said as materialized (
+          select queue_id, body_day, message_id, min(run_at) as run_at, min(room) as room
+          from pick
+          where campaign_id is not null
+          group by queue_id, body_day, message_id),
+        -- The translated messages for which the worker has no room: their jobs stay where they are. Each tenant's
+        -- oldest messages come first, and of all tenants those that take least. Messages are looked up only if there
+        -- are so many that they might not fit if each was as long as one may be.
+        excess as materialized (
+          select queue_id, body_day, message_id
+          from (
+            select *,
+                   sum(bytes) filter (where of_tenant <= room) over (order by of_tenant, run_at, message_id) as in_all
+            from (
+              select s.*, m.bytes,
+                     sum(m.bytes) over (partition by q.tenant_id order by s.run_at, s.message_id, s.body_day)
+                       as of_tenant
+              from said s
+              cross join lateral (select tenant_id from pushq.queue where id = s.queue_id limit 1) q
+              cross join lateral (
+                select translated_bytes as bytes
+                from pushq.message m
+                where m.day = s.body_day and m.queue_id = s.queue_id and m.id = s.message_id
+                  and m.translated_bytes is not null
+                limit 1) m
+              where (
+                select count(*) * \#(CampaignMessage.maximumBytes) > least(min(room), $translation_room::int)
+                from said)) t) a
+          where of_tenant > room or in_all > $translation_room::int),
         -- Deletes by ctid: with a join by key, the planner was seen to switch to a hash join over the whole table.
         taken as (
           delete from pushq.job j
-          where j.ctid = any (array(select spot from pick))
+          where j.ctid = any (array(
+            select p.spot
+            from pick p
+            where p.campaign_id is null
+              or (p.queue_id, p.body_day, p.message_id) not in (select * from excess)))
           returning j.*),
         held as (
           insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
@@ -196,6 +232,8 @@ package struct ClaimQuota: Equatable, Sendable {
     package let jobs: Int32
     /// The first job of the lane, if a poll has just found it.
     package let head: LaneHead?
+    /// How many bytes of translations the claim may return of all messages of the lane's tenant.
+    package var translationRoom = Int.max
 
     package init(queueID: Int32, lane: Lane, jobs: Int32, head: LaneHead? = nil) {
         self.queueID = queueID
@@ -208,8 +246,10 @@ package struct ClaimQuota: Equatable, Sendable {
 extension PostgresConnection {
     /// Claims jobs for `workerID` for the time `lease`, and returns them in the order in which they are to be sent: by
     /// `run_at`, then by id. Skips jobs that other workers are claiming at this moment.
+    /// - Parameter translationRoom: how many bytes of translations the claim may return. Jobs of further translated
+    ///   messages stay where they are; all other jobs are claimed.
     package func claim(
-        _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int
+        _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int, translationRoom: Int = .max
     ) async throws(PostgresError) -> [ClaimedJob] {
         let rows = try await execute(
             .claim,
@@ -219,6 +259,8 @@ extension PostgresConnection {
                 // 1970 is earlier than the time of any job.
                 "run_ats": .timestamptzArray(quotas.map { $0.head?.runAt ?? 0 }),
                 "job_ids": .int8Array(quotas.map { $0.head?.jobID ?? 0 }),
+                "translation_rooms": .int4Array(quotas.map { Int32(clamping: $0.translationRoom) }),
+                "translation_room": .int4(Int32(clamping: translationRoom)),
                 "worker_id": .int8(workerID), "lease": .interval(lease),
                 "at_most_once_window": .int4(Int32(atMostOnceWindow)),
             ])

@@ -9,15 +9,19 @@ package final class PersonalMessage: Sendable {
     let versions: [PayloadTemplate]
     /// The number of attributes that the versions have placeholders for.
     let attributeCount: Int
+    /// The bytes of memory that the translations take; 0 without any.
+    package let translationBytes: Int
 
     /// - Parameters:
     ///   - versions: the default, then the translations.
     ///   - attributes: the attributes that the versions have placeholders for.
     ///   - hasPlaceholders, raisesBadge: see ``PayloadTemplate``.
     init(versions: [[UInt8]], attributes: [String], hasPlaceholders: Bool, raisesBadge: Bool) {
-        self.versions = versions.map {
+        let versions = versions.map {
             PayloadTemplate($0, attributes: attributes, hasPlaceholders: hasPlaceholders, raisesBadge: raisesBadge)
         }
+        self.versions = versions
         attributeCount = attributes.count
+        translationBytes = versions.dropFirst().reduce(0) { $0 + $1.size }
     }
 }

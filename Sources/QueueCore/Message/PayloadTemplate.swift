@@ -44,6 +44,10 @@ package struct PayloadTemplate: Sendable {
         slots = badge.isEmpty ? filled : (filled + badge).sorted { $0.range.lowerBound < $1.range.lowerBound }
     }
 
+    /// The bytes of memory that the template takes. Of a text with many placeholders, these are several times its
+    /// length.
+    package var size: Int { text.count + slots.count * MemoryLayout<Slot>.stride }
+
     /// The range of the badge's value in a payload.
     private static func badge(in payload: [UInt8]) -> Range<Int>? {
         var reader = JSONReader(String(decoding: payload, as: UTF8.self))

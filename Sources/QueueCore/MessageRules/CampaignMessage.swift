@@ -6,7 +6,7 @@
 package struct CampaignMessage {
     private static let maximumLanguages = 100
     /// The maximum length of the payloads in all languages together, in bytes.
-    private static let maximumBytes = 262144
+    package static let maximumBytes = 262144
     private static let maximumAttributes = 20
     /// The maximum length of a payload with placeholders, in bytes.
     private static let maximumTemplateBytes = 16384

@@ -28,17 +28,18 @@ import Testing
     private static let leftOutOfMessages: [String: Set<String>] = [
         "migrations/functions/new_message.sql": ["day", "id", "is_broadcast", "created_at"],
         "migrations/functions/send_many.sql": [
-            "day", "is_broadcast", "created_at", "languages", "translations", "placeholders",
+            "day", "is_broadcast", "created_at", "languages", "translations", "translated_bytes", "placeholders",
         ],
         "migrations/functions/send.sql": [
-            "is_broadcast", "created_at", "languages", "translations", "placeholders", "user_key", "replaces",
+            "is_broadcast", "created_at", "languages", "translations", "translated_bytes", "placeholders", "user_key",
+            "replaces",
         ],
         "migrations/functions/make_sends.sql": [
-            "is_broadcast", "created_at", "languages", "translations", "placeholders", "user_key",
+            "is_broadcast", "created_at", "languages", "translations", "translated_bytes", "placeholders", "user_key",
         ],
         "migrations/functions/channels.sql": [
-            "day", "id", "created_at", "languages", "translations", "placeholders", "user_key", "collapse_id",
-            "at_most_once", "traceparent", "badge_increment",
+            "day", "id", "created_at", "languages", "translations", "translated_bytes", "placeholders", "user_key",
+            "collapse_id", "at_most_once", "traceparent", "badge_increment",
         ],
     ]
 

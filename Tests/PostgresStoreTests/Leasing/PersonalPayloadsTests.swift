@@ -241,6 +241,7 @@ import Transport
                 [
                     "queue_ids": .int4Array([queue.id]), "lanes": .int4Array([Lane.bulk.rawValue]),
                     "quotas": .int4Array([100]), "run_ats": .timestamptzArray([0]), "job_ids": .int8Array([0]),
+                    "translation_rooms": .int4Array([.max]), "translation_room": .int4(.max),
                     "worker_id": .int8(1), "lease": .interval(.seconds(15)), "at_most_once_window": .int4(2),
                 ])
             let translated = rows.filter { $0.bool("is_translated") }
