@@ -53,6 +53,9 @@ package struct EngineSettings: Sendable {
     /// The maximum number of leases held, over all queues. A job is one lease, whether it has one recipient or 500.
     /// While renewals are slow, the limit is lower (``LeaseBudget``).
     package var maximumLeases = 20_000
+    /// The maximum number of bytes that the translations of held jobs' messages take, over all queues. At least what
+    /// the longest message has.
+    package var maximumTranslations = 64 << 20
     /// How long the worker sends to the tokens that a claim has read. After that it gives the job back with its
     /// remaining recipients, and a new claim reads the devices again: a device may have been deactivated, or registered
     /// by another user. Jobs are held this long behind more urgent jobs of their queue, or while a rate limit or APNs

@@ -206,7 +206,9 @@ final class Intake {
             let connection = try await store.connection()
             let begun = ContinuousClock.now
             let claimed = try await connection.claim(
-                quotas, workerID: workerID, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
+                withRoom(quotas), workerID: workerID, lease: settings.lease,
+                atMostOnceWindow: settings.atMostOnceWindow,
+                translationRoom: jobs.translations.room(within: settings.maximumTranslations))
             figures.counts.note(.claim, took: begun.duration(to: .now))
             figures.counts.jobsClaimed += claimed.count
             var asked: [ClaimedJob] = []
@@ -228,6 +230,16 @@ final class Intake {
         } catch {
             audit.claimEnds(isAnswered: false)
             throw error
+        }
+    }
+
+    /// The quotas with the room that the translations of their tenants have here at this moment.
+    private func withRoom(_ quotas: [ClaimQuota]) -> [ClaimQuota] {
+        quotas.map { quota in
+            var quota = quota
+            let tenantID = queues[quota.queueID]?.settings.tenantID ?? 0
+            quota.translationRoom = jobs.translations.room(of: tenantID, within: settings.maximumTranslations)
+            return quota
         }
     }
 

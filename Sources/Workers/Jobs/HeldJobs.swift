@@ -13,6 +13,8 @@ final class HeldJobs {
     private var free: [Int] = []
     /// The number of jobs held.
     private(set) var count = 0
+    /// The translations of their messages.
+    private(set) var translations = HeldTranslations()
 
     /// Creates a job with `make` in a free slot, and keeps it.
     func insert(of queue: QueueState, _ make: (_ slot: Int) -> HeldJob) -> HeldJob {
@@ -22,6 +24,7 @@ final class HeldJobs {
         slots[slot] = Holding(job: job, queue: queue)
         count += 1
         queue.noteHeld(job, count: 1)
+        if let message = job.claim.personal?.message { translations.add(message, of: queue.settings.tenantID) }
         return job
     }
 
@@ -38,6 +41,7 @@ final class HeldJobs {
     func remove(_ job: HeldJob) {
         precondition(job.inFlight == 0, "a job leaves its slot with nothing in flight")
         queue(of: job).noteHeld(job, count: -1)
+        if let message = job.claim.personal?.message { translations.remove(message) }
         slots[job.slot] = nil
         free.append(job.slot)
         count -= 1

@@ -29,6 +29,7 @@ enum JobFixture {
         sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: QuietHold] = [:],
         successors: [Int64: Int64] = [:], firstDevice: Int = 1, devices: [Int64]? = nil,
         messageID: Int64 = 3, replacesWaiting: Bool = false, judgedCampaign: Int64? = nil,
+        personal: PersonalPayloads? = nil,
         now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = devices ?? (0..<recipients).map { Int64(firstDevice + $0) * 10 }
@@ -50,6 +51,7 @@ enum JobFixture {
         claim.quietHolds = quietHolds
         claim.successors = successors
         claim.judgedCampaign = judgedCampaign
+        claim.personal = personal
         return HeldJob(claim, slot: slot, claimedAt: now, window: window, maximumPayloadBytes: 4096)
     }
 }
