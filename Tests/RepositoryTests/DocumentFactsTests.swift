@@ -213,6 +213,8 @@ import Testing
         Figure(#"var fewest = (\d+)"#, "docs/failures.md", "and at least #,"),
         Figure(#"headStart = Duration\.milliseconds\((\d+)\)"#, "docs/failures.md", "in parallel after # ms"),
         Figure(#"var days = (\d+)"#, "docs/operating.md", "drops those older than # days"),
+        Figure(#"maximumTranslations = (\d+) << 20"#, "docs/operating.md", "at most # MB of translations"),
+        Figure(#"maximumClaimed = (\d+) << 20"#, "docs/operating.md", "A claim brings at most # MB of them"),
         Figure(#"var daysAhead = (\d+)"#, "docs/operating.md", "partitions for the next # days"),
         Figure(#"idlePoll = Duration\.milliseconds\((\d+)\)"#, "docs/operating.md", "at least every # ms"),
         Figure(#"static let minimumVersion = (\d+)"#, "docs/operating.md", "PostgreSQL # or later"),
