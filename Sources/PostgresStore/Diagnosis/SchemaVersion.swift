@@ -26,7 +26,9 @@ extension HealthCheck {
             HealthFinding(
                 .warning, "schema",
                 "has other versions of \(Words.names(Array(changed.prefix(3)), of: changed.count)) than this program",
-                .command("pushq-admin migrate"))
+                // Their texts do not say which of the two is newer.
+                .advice(
+                    "run pushq-admin migrate of the newest version in use; an older one brings older functions back"))
         ]
     }
 }

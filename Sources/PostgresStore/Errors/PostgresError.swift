@@ -162,7 +162,8 @@ extension PostgresError: CustomStringConvertible {
         case .contended(let error), .duplicate(_, let error), .violated(_, let error), .server(let error):
             error.description
         case .notMigrated(let error):
-            "\(error); bring the schema up to date, unless a restore is running, with: pushq-admin migrate"
+            "\(error); unless a restore is running, bring the schema up to date with pushq-admin migrate of the newest "
+                + "version in use"
         case .notAllowed(let error):
             "\(error); connect as a role that has this right, or have it granted"
         case .noRow(let task):

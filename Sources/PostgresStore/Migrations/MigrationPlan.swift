@@ -56,6 +56,8 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
     case notAllowed(String)
     /// The schema has a migration that this program does not know.
     case newerSchema(String)
+    /// Workers of this version run, which is newer than the program's.
+    case newerWorkers(String, program: String)
     /// A migration's text has changed since it was applied.
     case changed(applied: String, here: String)
     /// The database refused it and applied nothing of it, or no answer came and the result is unknown.
@@ -77,6 +79,9 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
         case .notAllowed(let advice): advice
         case .newerSchema(let name):
             "the schema is newer than this program (it has migration \(name)); use the program that made it, or a later one"
+        case .newerWorkers(let version, let own):
+            "workers of version \(version) run, and this program, of version \(own), would bring back functions and rights "
+                + "with which they do not work: use migrate of their version, or stop them first"
         case .changed(let applied, let here):
             "migration \(applied) was applied with a different text than this program has for \(here); "
                 + "nothing was done: restore the file and put the change into a new migration"

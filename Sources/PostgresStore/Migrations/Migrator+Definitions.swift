@@ -9,6 +9,7 @@ extension Migrator {
     ) async throws -> (applied: [String], dropped: [String]) {
         // Another migrator may have run meanwhile.
         _ = try MigrationPlan(migrations, applied: try await appliedMigrations())
+        try await checkWorkers()
         let present = try await definedObjects()
         let plan = DefinitionPlan(definitions, present: present)
         try await becomeOwner()

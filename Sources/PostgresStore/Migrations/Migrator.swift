@@ -30,17 +30,25 @@ package struct Migrator {
     let connection: PostgresConnection
     let migrations: [Migration]
     let definitions: [Definition]
+    /// The version of this program. If it is nil, the versions of workers do not matter.
+    let version: String?
 
-    /// - Parameter connection: a connection of a role that may create schemas and tables. No other task may use it
-    ///   meanwhile.
-    package init(_ connection: PostgresConnection) {
-        self.init(connection, Migration.all, Definition.all)
+    /// - Parameters:
+    ///   - connection: a connection of a role that may create schemas and tables. No other task may use it meanwhile.
+    ///   - version: the version of this program. With it, the migrator changes nothing that workers of a newer version
+    ///     use.
+    package init(_ connection: PostgresConnection, version: String? = nil) {
+        self.init(connection, Migration.all, Definition.all, version: version)
     }
 
-    init(_ connection: PostgresConnection, _ migrations: [Migration], _ definitions: [Definition] = []) {
+    init(
+        _ connection: PostgresConnection, _ migrations: [Migration], _ definitions: [Definition] = [],
+        version: String? = nil
+    ) {
         self.connection = connection
         self.migrations = migrations
         self.definitions = definitions
+        self.version = version
     }
 
     /// Applies everything that is missing.
@@ -84,6 +92,7 @@ package struct Migrator {
             try await connection.runScript(Self.plainNames)
             try await checkDatabase()
             let plan = try MigrationPlan(migrations, applied: try await appliedMigrations())
+            try await checkWorkers()
             let definitions = DefinitionPlan(definitions, present: try await definedObjects())
             return Report(
                 applied: plan.pending.map(\.name), definitions: definitions.changed.map(\.name),

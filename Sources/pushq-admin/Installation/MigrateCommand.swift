@@ -8,7 +8,8 @@ struct MigrateCommand: Command {
     static let discussion = """
         It applies the migrations that are missing, then the files of functions and views whose text has changed. It is \
         safe to run this again, and on several machines at the same time: one migrates, the others wait. A schema with a \
-        migration that the program does not know is not changed. Workers keep running meanwhile.
+        migration that the program does not know is not changed, nor one with running workers of a newer version. Other \
+        workers keep running meanwhile.
 
         If an installation has several databases, give each a number of its own before its first queue is created. \
         Identifiers carry it, so that no two databases use the same apns-id.
@@ -33,7 +34,7 @@ struct MigrateCommand: Command {
             if let role, try await !store.hasRole(role) {
                 throw Failure.noRole(role)
             }
-            let migrator = Migrator(store)
+            let migrator = Migrator(store, version: Version.current)
             guard !dryRun else { return try await migrator.dryRun() }
             let report = try await migrator.run()
             var numberGiven: DatabaseNumber?

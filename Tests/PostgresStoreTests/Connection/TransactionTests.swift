@@ -135,7 +135,8 @@ struct `Errors of the server` {
         guard case .notMigrated = error else { throw error }
         #expect(
             error.description.hasSuffix(
-                "; bring the schema up to date, unless a restore is running, with: pushq-admin migrate"))
+                "; unless a restore is running, bring the schema up to date with pushq-admin migrate of the newest "
+                    + "version in use"))
     }
 
     @Test func `of our own functions are said as they stand`() async throws {

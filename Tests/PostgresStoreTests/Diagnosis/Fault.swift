@@ -153,7 +153,8 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "lacks 0007_audit", .command("pushq-admin migrate")),
         Fault(
             "a function that is missing", .schema, "drop function pushq.fit_plans() cascade", .warning, "schema",
-            "has other versions of functions/fit_plans", .command("pushq-admin migrate")),
+            "has other versions of functions/fit_plans",
+            .advice("run pushq-admin migrate of the newest version in use; an older one brings older functions back")),
         Fault(
             "history without a partition for tomorrow", .partitions,
             """
