@@ -5,7 +5,8 @@ language sql immutable parallel safe
 return case
     when outcome = 0 then 'waiting'
     when outcome = 1 then 'delivered'
-    when outcome = 2 or outcome between 6 and 9 then 'suppressed'
+    -- 10 to 31: reasons that only a newer version knows.
+    when outcome = 2 or outcome between 6 and 31 then 'suppressed'
     when outcome = 3 then 'expired'
     when outcome = 4 then 'cancelled'
     when outcome = 5 then 'unknown'

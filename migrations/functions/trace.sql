@@ -456,6 +456,7 @@ begin
     when outcome = 7 then 'not sent: with the device''s attributes the payload was longer than APNs accepts'
     when outcome = 8 then 'not sent: the device has had as many pushes as the queue''s frequency cap allows'
     when outcome = 9 then 'not sent: the device had quiet hours until its time to be sent had passed'
+    when outcome between 10 and 31 then 'not sent, for a reason that only a newer version of pushq knows'
     when outcome between 64 and 127 then format('refused for good: %s', reason)
     when outcome between 128 and 191 then format('failed, its attempts are used up; the last answer: %s', reason)
       || case when retried_at is not null then '; sent again by hand at ' || pushq.shown_time(retried_at) else '' end

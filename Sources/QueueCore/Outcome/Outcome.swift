@@ -1,6 +1,7 @@
 /// The outcome of one recipient of one job, in the one byte that `lease.outcomes` and `result.outcomes` store.
 ///
-/// The numbers are stored: new ones may be added, but none may change.
+/// The numbers are stored, and workers of the version before read them while a new one is rolled out. So new ones may
+/// be added only within 10...31; any other needs a migration that stops older workers. None may change.
 package struct Outcome: RawRepresentable, Hashable, Sendable {
     package let rawValue: UInt8
 
@@ -30,8 +31,8 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     /// Not sent: the device had quiet hours until `send_by` had passed.
     package static let tooLate = Outcome(rawValue: 9)
 
-    /// The outcomes that count as suppressed and say why.
-    package static let heldBack: ClosedRange<UInt8> = 6...9
+    /// The outcomes that count as suppressed and say why. 10...31 are reasons that only a newer version knows.
+    package static let heldBack: ClosedRange<UInt8> = 6...31
 
     /// The bytes of the outcomes that contain a reason's code. `pushq.outcome_kind` contains them, too; a test compares
     /// the two.

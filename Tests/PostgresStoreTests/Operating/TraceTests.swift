@@ -376,6 +376,14 @@ import Transport
         }
     }
 
+    @Test func `says that nothing was sent where only a newer version knows why`() async throws {
+        try await withDatabase { _, database in
+            let words = try await database.connect().execute(
+                Statement("words", "select t.what from pushq.trace_outcome(10, null, null, false) t"))
+            #expect(try words.one().text("what") == "not sent, for a reason that only a newer version of pushq knows")
+        }
+    }
+
     @Test func `names reasons as the table of reasons does`() async throws {
         try await withDatabase { _, database in
             let store = try await database.connect()

@@ -142,3 +142,25 @@ import Transport
         }
     }
 }
+
+@Suite(.timeLimit(.minutes(10))) struct `A job with an outcome that only a newer version knows` {
+    /// A worker of that version has held one recipient back, and has given the job back or was lost.
+    @Test func `is sent to its other recipients`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 3)
+            try await fixture.connection.runScript(
+                #"""
+                select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array_agg(encode(token, 'hex'))) from pushq.device;
+                update pushq.job set outcomes = '\x000a00'
+                """#)
+            try await fixture.withEngine { _ in
+                try await eventually("the end of the job", within: .seconds(30)) {
+                    try await fixture.number("select count(*) from pushq.result where delivered = 2 and suppressed = 1")
+                        == 1
+                }
+                #expect(await fixture.simulator.snapshot().accepted == 2)
+            }
+            #expect(!fixture.events.contains("was quarantined"))
+        }
+    }
+}
