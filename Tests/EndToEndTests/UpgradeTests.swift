@@ -51,9 +51,17 @@ extension `Real processes with databases of their own` {
             }
         }
 
-        @Test func `drain and end where a migration says that older workers must stop, and so do those that start`()
-            async throws
-        {
+        /// What a migration changes, and what takes it back. The second one takes away what heartbeats write.
+        @Test(arguments: [
+            ("create table pushq.next (n int)", "drop table pushq.next"),
+            (
+                "alter table pushq.worker rename faults to former_faults",
+                "alter table pushq.worker rename former_faults to faults"
+            ),
+        ])
+        func `drain and end where a migration says that older workers must stop, and so do those that start`(
+            change: String, back: String
+        ) async throws {
             try await withRig {
                 $0.devices = 8000
                 // Much of the campaign is still to be sent when the worker notices.
@@ -67,8 +75,7 @@ extension `Real processes with databases of their own` {
 
                 let session = try await rig.session()
                 defer { session.close() }
-                let stopping = Migration(
-                    name: "9001_stop", sql: Migration.directive + "\ncreate table pushq.next (n int)")
+                let stopping = Migration(name: "9001_stop", sql: "\(Migration.directive)\n\(change)")
                 _ = try await Migrator(session, Migration.all + [stopping], Definition.all).run()
 
                 let line = "this worker is older than the schema, and migration 9001_stop stops older workers"
@@ -85,7 +92,7 @@ extension `Real processes with databases of their own` {
                 #expect(try await rig.number("select count(*) from pushq.lease") == 0)
                 #expect(try await rig.number("select sum(recipient_count) from pushq.job") > 0)
                 try await rig.run(
-                    "delete from pushq.migration where version = 9001; delete from pushq.rate_limit")
+                    "delete from pushq.migration where version = 9001; delete from pushq.rate_limit; \(back)")
                 try rig.startWorker()
                 try await rig.waitUntilFinished()
                 let audit = try await rig.audit(.clean)

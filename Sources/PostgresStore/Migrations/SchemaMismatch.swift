@@ -31,10 +31,15 @@ extension PostgresConnection {
         if let missing = Migration.all.first(where: { !applied.contains($0.version) }) {
             throw SchemaMismatch.olderSchema(missing: missing.name)
         }
+        if let mismatch = try await stoppingMismatch() { throw mismatch }
+    }
+
+    /// Returns why a worker of this version must stop; nil if it may continue. It reads only the table of migrations,
+    /// which no migration changes.
+    package func stoppingMismatch() async throws(PostgresError) -> SchemaMismatch? {
         let parameters: Parameters = ["newest_known": .int4(SchemaMismatch.newestKnown)]
-        if let row = try await execute(.stoppingMigration, parameters).first {
-            throw SchemaMismatch.olderWorker(stoppedBy: row.text("name"))
-        }
+        let row = try await execute(.stoppingMigration, parameters).first
+        return row.map { .olderWorker(stoppedBy: $0.text("name")) }
     }
 }
 

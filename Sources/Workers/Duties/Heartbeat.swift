@@ -94,10 +94,16 @@ final class Heartbeat {
         let now = loop.now
         (report.interval, toldAt) = (toldAt.duration(to: now), now)
         report.throughput = queues.takeThroughput(limit: Self.maximumQueues)
-        return await store.attempt { connection in
+        return await store.attempt { connection -> SchemaMismatch? in
             // Not before, because the wait for the connection may have taken long.
             report.uptime = startedAt.duration(to: .now)
-            return try await connection.showWorker(workerID, report)
+            do throws(PostgresError) {
+                return try await connection.showWorker(workerID, report)
+            } catch {
+                // A migration that stops this worker may also have taken away what the heartbeat writes.
+                guard error.isOfServer, let mismatch = try? await connection.stoppingMismatch() else { throw error }
+                return mismatch
+            }
         } ?? nil
     }
 }

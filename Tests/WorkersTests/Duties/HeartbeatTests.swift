@@ -19,4 +19,33 @@ import Testing
             }
         }
     }
+
+    @Test(arguments: [
+        "alter table pushq.worker rename faults to former_faults", "revoke update on pushq.worker from pushq_worker",
+    ])
+    func `learns of a migration that stops the worker, though it can no longer be written`(change: String) async throws
+    {
+        try await EngineFixture.run { _, fixture in
+            let engine = Engine(
+                settings: fixture.settings, database: try await fixture.database.workerAddress,
+                masterKeys: fixture.masterKeys, report: { [events = fixture.events] in events.append($0) })
+            let group = EngineGroup([engine])
+            let running = Task.detached { try await group.run() }
+            try await eventually("its first heartbeat", within: .seconds(30)) {
+                try await fixture.number("select count(*) from pushq.worker") == 1
+            }
+            try await fixture.connection.runScript(
+                """
+                begin;
+                \(change);
+                insert into pushq.migration (version, name, checksum, stops_older_workers)
+                values (9001, '9001_stop', sha256(''), true);
+                commit
+                """)
+            try await eventually("it to drain", within: .seconds(60)) { fixture.events.contains("draining") }
+            let error = await #expect(throws: EngineError.self) { try await running.value }
+            let line = "this worker is older than the schema, and migration 9001_stop stops older workers"
+            #expect(error?.description.hasPrefix(line) == true, "\(error as Any)")
+        }
+    }
 }
