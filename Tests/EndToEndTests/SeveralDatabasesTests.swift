@@ -140,6 +140,32 @@ extension `Real processes with several databases` {
             }
         }
 
+        @Test func `goes on with the others where a migration in one of them stops older workers, and waits there`()
+            async throws
+        {
+            try await withTwoDatabases { rig, other, first, list in
+                try "\(first)\n\(other.environment["PUSHQ_DATABASE_URL"]!)\n".write(
+                    toFile: list, atomically: true, encoding: .utf8)
+                let worker = try rig.startWorker(database: "", ["--databases", list])
+                try await waitForArrival(of: try await other.send("aa"), rig)
+                _ = try await other.psql(
+                    "insert into pushq.migration (version, name, checksum, stops_older_workers) "
+                        + "values (9001, '9001_stop', sha256(''), true)")
+                // With its next heartbeat, the worker learns of it.
+                try await worker.says(
+                    "cannot be used, trying again: this worker is older than the schema, and migration 9001_stop stops",
+                    within: .seconds(60))
+                let lines = worker.log.split(separator: "\n").filter { $0.contains("store_unavailable") }
+                #expect(lines.allSatisfy { $0.contains("database other") }, "\(lines)")
+                let waiting = try await other.send("bb")
+                try await waitForArrival(of: try await send("bb", in: rig), rig)
+
+                _ = try await other.psql("delete from pushq.migration where version = 9001")
+                try await waitForArrival(of: waiting, rig)
+                #expect(await worker.drain() == .code(0), "\(worker.log)")
+            }
+        }
+
         @Test func `names a database that its list has under two addresses, and no tenant in two databases`()
             async throws
         {

@@ -1,7 +1,8 @@
 import Transport
 
-/// The engines of one process. They share nothing, but end together: if an engine cannot start or fails, the others are
-/// drained. So the process ends with the error, instead of running with less than it was asked for.
+/// The engines of one process. They share nothing, but end together: if an engine cannot start or fails, and no other
+/// takes its place, the others are drained. So the process ends with the error, instead of running with less than it
+/// was asked for.
 ///
 /// Engines may join and leave while the group runs.
 package final class EngineGroup: Sendable {
@@ -33,11 +34,17 @@ package final class EngineGroup: Sendable {
     package var engines: [Engine] { state.withLock { $0.engines } }
 
     /// Runs all engines until they are drained. Throws the first error of an engine, when all others have ended.
-    /// - Parameter fault: called with the error of an engine that failed after it was told to leave. The others go on.
-    package func run(onFaultOfLeaving fault: @escaping @Sendable (any Error) -> Void = { _ in }) async throws {
+    /// - Parameters:
+    ///   - fault: called with the error of an engine that failed after it was told to leave. The others go on.
+    ///   - successor: called with any other engine that failed while none was told to drain, and with its error.
+    ///     Returns the engine that takes its place, so that the others go on; nil if none does.
+    package func run(
+        onFaultOfLeaving fault: @escaping @Sendable (any Error) -> Void = { _ in },
+        successor: @escaping @Sendable (Engine, any Error) async -> Engine? = { _, _ in nil }
+    ) async throws {
         await withDiscardingTaskGroup { group in
             for await engine in arrivals {
-                group.addTask { await self.run(engine, fault) }
+                group.addTask { await self.run(engine, fault, successor) }
             }
         }
         let (loops, failure) = state.withLock { ($0.left.map(\.loop), $0.failure) }
@@ -78,18 +85,27 @@ package final class EngineGroup: Sendable {
         }
     }
 
-    private func run(_ engine: Engine, _ fault: @Sendable (any Error) -> Void) async {
+    private func run(
+        _ engine: Engine, _ fault: @Sendable (any Error) -> Void,
+        _ successor: @Sendable (Engine, any Error) async -> Engine?
+    ) async {
         var failure: (any Error)?
         do { try await engine.run() } catch { failure = error }
-        let isLeaving = state.withLock { state in
+        let (isLeaving, isDraining) = state.withLock { state in
             state.engines.removeAll { $0 === engine }
             state.left.append((engine.loop, .now))
-            let isLeaving = state.leaving.remove(engine.workerID) != nil
-            if !isLeaving, state.failure == nil { state.failure = failure }
-            return isLeaving
+            return (state.leaving.remove(engine.workerID) != nil, state.isDraining)
         }
         guard let failure else { return }
-        if isLeaving { fault(failure) } else { await drain() }
+        if isLeaving { return fault(failure) }
+        if !isDraining, let next = await successor(engine, failure) { return add(next) }
+        // Meanwhile it may have been told to leave.
+        let hasLeft = state.withLock { state in
+            let hasLeft = state.leaving.remove(engine.workerID) != nil
+            if !hasLeft, state.failure == nil { state.failure = failure }
+            return hasLeft
+        }
+        if hasLeft { fault(failure) } else { await drain() }
     }
 
     private func loopsToEnd() -> [EventLoop] {

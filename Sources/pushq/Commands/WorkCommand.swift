@@ -152,12 +152,16 @@ struct WorkCommand: Terminal.Command {
         }
         let result: Result<Void, any Error>
         do {
-            try await group.run { error in
-                log.note(
-                    LogEntry(
-                        .error, "drain_failed", "a database that was removed was not drained to the end: \(error)",
-                        [("reason", .string("\(error)"))]))
-            }
+            try await group.run(
+                onFaultOfLeaving: { error in
+                    log.note(
+                        LogEntry(
+                            .error, "drain_failed", "a database that was removed was not drained to the end: \(error)",
+                            [("reason", .string("\(error)"))]))
+                },
+                successor: { engine, error in
+                    settings.waits == .always ? await served.successor(of: engine, after: error) : nil
+                })
             result = .success(())
         } catch {
             result = .failure(error)

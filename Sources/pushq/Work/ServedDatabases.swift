@@ -55,6 +55,22 @@ actor ServedDatabases {
         return await change.value
     }
 
+    /// Returns the engine that takes the place of one that has ended because a migration in its database stops older
+    /// workers; nil if it has ended for another reason. The new one waits until the schema suits it, and says so in the
+    /// log. The other databases are served meanwhile.
+    func successor(of engine: Engine, after error: any Error) async -> Engine? {
+        guard case EngineError.loopEnded(_, let reason) = error, reason is SchemaMismatch else { return nil }
+        for (place, those) in engines {
+            guard let index = those.firstIndex(where: { $0 === engine }) else { continue }
+            let next = self.engine(place, connections(databases.count * enginesForEach))
+            engines[place]?[index] = next
+            return next
+        }
+        // The list does not name its database any more.
+        await group.remove(engine)
+        return nil
+    }
+
     private func change(to wanted: [DatabaseAddress]) async -> Change {
         guard let first = wanted.first else { fatalError("a worker serves at least one database") }
         var change = Change(served: wanted.count)
