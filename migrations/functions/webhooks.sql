@@ -175,7 +175,7 @@ $$;
 
 -- Sets the URL for a tenant's reports. Reports that were listed before are not sent; if the tenant already has a
 -- webhook, the new one continues at its cursor, and earlier failures are forgotten. A message that is being sent to the
--- same URL is not sent a second time, unless that fails.
+-- same URL is not sent a second time, unless that fails. A receiver at another URL has never accepted a message yet.
 --
 -- Null leaves a value unchanged. With a new secret, messages are also signed with the former one, for the time
 -- `former_for`. If there is already a former secret whose time has not ended, that one stays, for at least its time:
@@ -184,6 +184,7 @@ create or replace function pushq.set_webhook(tenant int, url text, sealed bytea,
 language plpgsql as $$
 declare
   former   text;
+  is_same  boolean;                                       -- whether the URL stays
   is_tried boolean;                                       -- whether a worker is trying the same URL
 begin
   perform from pushq.tenant t where t.id = tenant for key share;
@@ -194,6 +195,7 @@ begin
   -- A step of listing that has begun would not see the new row, so this waits for its end.
   perform from pushq.duty d where d.name = 'listing' for update;
   select w.url into former from pushq.webhook w where w.tenant_id = tenant for update;
+  is_same := former = coalesce(set_webhook.url, former);
   update pushq.webhook w
   set url = coalesce(set_webhook.url, w.url),
       former_sealed = case when set_webhook.sealed is null then w.former_sealed
@@ -208,8 +210,7 @@ begin
   if not found then
     insert into pushq.webhook (tenant_id, url, sealed) values (tenant, set_webhook.url, set_webhook.sealed);
   end if;
-  select p.taken_until between clock_timestamp() and clock_timestamp() + interval '1 minute'
-         and former = coalesce(set_webhook.url, former)
+  select p.taken_until between clock_timestamp() and clock_timestamp() + interval '1 minute' and is_same
   into is_tried
   from pushq.webhook_progress p
   where p.tenant_id = tenant
@@ -230,5 +231,6 @@ begin
   on conflict on constraint webhook_progress_pkey do update
     set turn = case when is_tried then webhook_progress.turn else nextval('pushq.id') end,
         not_before = case when is_tried then webhook_progress.not_before else clock_timestamp() end,
-        failures = 0, failing_since = null, problem = null, lost_to = null;
+        failures = 0, failing_since = null, problem = null, lost_to = null,
+        delivered_at = case when is_same then webhook_progress.delivered_at end;
 end $$;

@@ -95,7 +95,7 @@ import Transport
     }
 
     @Test func `are in doubt until the receiver has taken a message, and after each failure`() async throws {
-        try await withWebhook { queue, _ in
+        try await withWebhook { queue, tenant in
             func take(evenInDoubt: Bool) async throws -> WebhookTurn? {
                 try await queue.worker.takeWebhook(
                     lease: Self.lease, atMost: 1, opening: Self.keys, evenInDoubt: evenInDoubt)
@@ -114,7 +114,17 @@ import Transport
             let again = try #require(try await take(evenInDoubt: true))
             #expect(again.isInDoubt && devices(again) == ["2"])
             _ = try await queue.worker.noteAccepted(again)
-            #expect(try await take(evenInDoubt: false) != nil)
+
+            // The same receiver with another secret is not in doubt. One at another URL has not taken a message yet.
+            try await queue.connection.setWebhook(
+                ofTenant: tenant, url: nil, sealed: Self.sealed(2), formerFor: .zero)
+            let third = try #require(try await take(evenInDoubt: false))
+            #expect(!third.isInDoubt && devices(third) == ["3"])
+            try await queue.connection.setWebhook(
+                ofTenant: tenant, url: "https://b.example/", sealed: nil, formerFor: .zero)
+            #expect(try await take(evenInDoubt: false) == nil)
+            let moved = try #require(try await take(evenInDoubt: true))
+            #expect(moved.isInDoubt && moved.url == "https://b.example/" && devices(moved) == ["3"])
         }
     }
 
