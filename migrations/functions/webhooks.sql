@@ -231,6 +231,9 @@ begin
   on conflict on constraint webhook_progress_pkey do update
     set turn = case when is_tried then webhook_progress.turn else nextval('pushq.id') end,
         not_before = case when is_tried then webhook_progress.not_before else clock_timestamp() end,
-        failures = 0, failing_since = null, problem = null, lost_to = null,
+        failures = 0, failing_since = null, problem = null,
+        -- Whoever sets the URL, also to what it was, has dealt with the loss. Who only changes the secret may not know
+        -- of it.
+        lost_to = case when set_webhook.url is null then webhook_progress.lost_to end,
         delivered_at = case when is_same then webhook_progress.delivered_at end;
 end $$;

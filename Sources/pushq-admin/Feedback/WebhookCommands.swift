@@ -14,7 +14,7 @@ enum WebhookCommands {
         static let summary = "Shows where reports about a tenant's devices are sent, and whether they arrive."
         static let discussion = """
             lost_up_to is shown if the receiver did not take reports for as long as they are kept: it will never get \
-            some of the reports up to that time. 'webhook set' clears it.
+            some of the reports up to that time. 'webhook set --url' clears it.
             """
         static let examples = ["webhook show acme"]
 

@@ -299,6 +299,10 @@ import Transport
             #expect(try await queue.number("select count(*) from pushq.feedback") == 0)
             let listed = try #require(try await lostTo())
             #expect(abs(listed.timeIntervalSinceNow) < 3600)
+            // Another secret says nothing about what the receiver knows.
+            try await queue.connection.setWebhook(
+                ofTenant: tenant, url: nil, sealed: Self.sealed(2), formerFor: .zero)
+            #expect(try await lostTo() == listed)
             try await queue.connection.setWebhook(
                 ofTenant: tenant, url: "https://b.example/", sealed: nil, formerFor: .zero)
             #expect(try await lostTo() == nil)
