@@ -10,7 +10,7 @@ package import HTTP1
 ///   rebinding) is refused.
 /// - A request that changes something must come from the page itself: by `Sec-Fetch-Site` if the browser sends it
 ///   (Fetch Metadata), otherwise by `Origin` against `Host`. The same holds for every read except the page's own files.
-/// - The session's cookie is `SameSite=Strict` and `HttpOnly`.
+/// - The session's cookie is `SameSite=Strict` and `HttpOnly`, and `Secure` if the page comes over TLS.
 package struct DashboardAccess: Sendable {
     /// What a session may do. The right to change includes the right to read.
     package enum Right: String, Comparable, Sendable {
@@ -162,9 +162,13 @@ package struct DashboardAccess: Sendable {
     }
 
     /// The value of `Set-Cookie` that sets the session's secret, or deletes the cookie if there is none.
+    ///
+    /// A browser that has the page over TLS must not send the secret to the same host in clear (RFC 6265 §4.1.2.5). The
+    /// proxy in between ends TLS, but the browser says in the `Origin` of its POST how it has reached the page.
     package static func setCookie(_ secret: String?, for head: RequestHead) -> String {
-        "\(cookieName(for: head))=\(secret ?? ""); Path=/; HttpOnly; SameSite=Strict; "
-            + "Max-Age=\(secret == nil ? 0 : sessionSeconds)"
+        let isOverTLS = head.values(of: "origin").first?.lowercased().hasPrefix("https://") == true
+        return "\(cookieName(for: head))=\(secret ?? ""); Path=/; HttpOnly; SameSite=Strict; "
+            + "Max-Age=\(secret == nil ? 0 : sessionSeconds)\(isOverTLS ? "; Secure" : "")"
     }
 
     private static func cookie(of head: RequestHead) -> String? {

@@ -119,6 +119,17 @@ import Testing
         #expect(DashboardAccess.setCookie(nil, for: request).hasSuffix("Max-Age=0"))
     }
 
+    /// A TLS proxy stands in front of the page, and the same host may also be reached without TLS.
+    @Test func `is kept in a cookie that is never sent in clear, if the page comes over TLS`() throws {
+        let secure = try head("POST", "/api/sign-in", "Host: push.example.com", "Origin: HTTPS://push.example.com")
+        #expect(
+            DashboardAccess.setCookie("x", for: secure)
+                == "pushq_session=x; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200; Secure")
+        #expect(DashboardAccess.setCookie(nil, for: secure).hasSuffix("Max-Age=0; Secure"))
+        let plain = try head("POST", "/api/sign-in", "Host: localhost:9465", "Origin: http://localhost:9465")
+        #expect(!DashboardAccess.setCookie("x", for: plain).contains("Secure"))
+    }
+
     /// A browser sends all cookies of a host to each of its ports.
     @Test(arguments: ["127.0.0.1:9465", "[::1]:9465", "localhost", "[::1]"])
     func `is not lost when the user signs in to another dashboard of the same host`(host: String) throws {
