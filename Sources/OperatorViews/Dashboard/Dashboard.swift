@@ -11,6 +11,9 @@ package import Transport
 package final class Dashboard {
     /// The maximum number of bytes in a request's body.
     private static let maximumBody = 16 * 1024
+    /// How long a statement of an order is repeated while the tenant has reached its limit of calls a second. An order
+    /// is several statements, and the browser waits 30 seconds for its end (`ServerLimits.answerTime`).
+    private static let callPatience = Duration.seconds(2)
 
     private let loop: EventLoop
     /// One connection reads for all operators. Changes use another one, so that the audit can name the operator.
@@ -176,7 +179,9 @@ package final class Dashboard {
         let order = Order(
             carryOut: { [self] in
                 let response = await attempt(on: changing) { store in
-                    store.terms = StatementTerms(program: program)
+                    var terms = StatementTerms(program: program)
+                    terms.callPatience = Self.callPatience
+                    store.terms = terms
                     return Response(["done": .string(try await DashboardOrders.carryOut(request, store))])
                 }
                 answers.forgetAll()

@@ -36,15 +36,27 @@ enum DashboardOrders {
         }
     }
 
-    /// What to add about that which was sent again: why it waits.
+    /// What to add about that which was sent again: why it waits. It is left out if the tenant has reached its limit of
+    /// calls: what was done must be said in any case.
     private static func heldUp(
         _ roots: [Int64?], _ queue: QueueName, _ store: PostgresConnection
     ) async throws -> String {
-        try await store.heldUp(roots.compactMap(\.self), inQueue: queue).map { ", but it waits: \($0)" } ?? ""
+        let reason: String?
+        do throws(PostgresError) {
+            reason = try await store.heldUp(roots.compactMap(\.self), inQueue: queue)
+        } catch {
+            guard error.isThrottled else { throw error }
+            reason = nil
+        }
+        return reason.map { ", but it waits: \($0)" } ?? ""
     }
 
-    /// The maximum number of jobs of one order, because other orders wait for it.
+    /// The maximum number of jobs of one order, and how long it may go on to further ones. Other orders wait for it,
+    /// and the browser of its operator waits 30 seconds (`ServerLimits.answerTime`), also for what is asked after it.
     private static let maximumJobs = 1000
+    private static let patience = Duration.seconds(5)
+    /// The maximum number of campaigns that are asked why they wait.
+    private static let maximumCampaigns = 10
 
     private static func retryJobs(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> String {
         let filter = try request.theFilter()
@@ -72,11 +84,12 @@ enum DashboardOrders {
     private static func retryJobs(
         of queue: QueueName, _ filter: JobFilter, _ store: PostgresConnection
     ) async throws -> String {
-        let sum = try await store.retryFailedJobs(ofQueue: queue, filter, atMost: maximumJobs)
+        let sum = try await store.retryFailedJobs(
+            ofQueue: queue, filter, atMost: maximumJobs, until: ContinuousClock.now + patience)
         var said = [
             "\(NumberText.counted(sum.sentAgain, "failed recipient")) of "
                 + "\(NumberText.counted(sum.jobs - sum.refused, "job")) will be sent to again"
-                + (try await heldUp(Array(sum.campaigns), queue, store))
+                + (try await heldUp(Array(sum.campaigns.sorted().suffix(maximumCampaigns)), queue, store))
         ]
         if let refusal = sum.refusal {
             said.append("\(NumberText.counted(sum.refused, "job")) cannot be sent again, such as: \(refusal)")

@@ -1,4 +1,5 @@
 package import QueueCore
+import Transport
 
 /// The result of retrying the failed recipients of many jobs, or the expected result.
 package struct FailedJobsRetry: Sendable {
@@ -27,27 +28,46 @@ extension PostgresConnection {
     /// - Parameters:
     ///   - counts: only counts the jobs and recipients.
     ///   - limit: the maximum number of jobs; nil: all.
+    ///   - deadline: after that, no further job begins, and the result says that there are more. It also says so if
+    ///     the tenant reaches its limit of calls after the first job. Nil: no deadline, and that limit is an error.
     ///   - progress: called after each job with the number of jobs so far.
     package func retryFailedJobs(
         ofQueue queue: QueueName, _ filter: JobFilter, counts: Bool = false, atMost limit: Int? = nil,
-        progress: (Int) -> Void = { _ in }
+        until deadline: ContinuousClock.Instant? = nil, progress: (Int) -> Void = { _ in }
     ) async throws(PostgresError) -> FailedJobsRetry {
         var sum = FailedJobsRetry()
+        do throws(PostgresError) {
+            try await retry(&sum, ofQueue: queue, filter, counts: counts, atMost: limit, until: deadline, progress)
+        } catch {
+            guard deadline != nil, sum.jobs > 0, error.isThrottled else { throw error }
+            sum.hasMore = true
+        }
+        return sum
+    }
+
+    private func retry(
+        _ sum: inout FailedJobsRetry, ofQueue queue: QueueName, _ filter: JobFilter, counts: Bool, atMost limit: Int?,
+        until deadline: ContinuousClock.Instant?, _ progress: (Int) -> Void
+    ) async throws(PostgresError) {
         var earlier: Int64?
         while true {
             let size = min(Self.page, (limit ?? .max) - sum.jobs)
             let jobs = try await failedJobs(ofQueue: queue, filter, earlier: earlier, limit: size)
             for job in jobs {
+                if let deadline, sum.jobs > 0, loop.now >= deadline {
+                    sum.hasMore = true
+                    return
+                }
+                if !counts { try await retry(job, &sum) }
                 sum.jobs += 1
                 sum.recipients += job.failedCount
-                if !counts { try await retry(job, &sum) }
                 progress(sum.jobs)
             }
-            guard jobs.count == size else { return sum }
+            guard jobs.count == size else { return }
             earlier = jobs.last?.id
             if sum.jobs == limit {
                 sum.hasMore = try await !failedJobs(ofQueue: queue, filter, earlier: earlier, limit: 1).isEmpty
-                return sum
+                return
             }
         }
     }

@@ -390,6 +390,42 @@ import Transport
         }
     }
 
+    /// Each job is a call. The order was cut off after 30 seconds, and went on where nobody saw it.
+    @Test func `sends again in time to as many jobs as the limit of calls allows, and says that more match`()
+        async throws
+    {
+        try await Shop.open { shop in
+            let login = "page_\(UInt32.random(in: 0 ... .max))"
+            try await shop.run("create role \(login) login")
+            for arguments in [["tenant", "grant", "acme", login], ["tenant", "set", "acme", "--max-calls", "5"]] {
+                #expect(try await Executable.admin.run(arguments, environment: shop.environment).code == 0)
+            }
+            try await shop.run(
+                """
+                select pushq.register_device('\(Shop.queue)', 'bb', 'anna');
+                select pushq.send('\(Shop.queue)', '{"aps":{"alert":"hello"}}', user_key => 'anna')
+                from generate_series(1, 300);
+                insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
+                                          outcomes, delivered, rejected, failed, suppressed, expired, cancelled,
+                                          unknown, retried)
+                select body_day, queue_id, id, root_id, body_day, message_id, lane, 10, now(), decode('9d', 'hex'),
+                       0, 0, 1, 0, 0, 0, 0, 0
+                from pushq.job;
+                delete from pushq.job
+                """)
+            let url = try #require(shop.environment["PUSHQ_DATABASE_URL"])
+                .replacing("user=\(TestServer.superuser)", with: "user=\(login)")
+            let page = try await start(shop, ["PUSHQ_DATABASE_URL": url])
+            let began = ContinuousClock.now
+            let said = try await page.order(
+                #"{"action": "jobs-retry", "queue": "\#(Shop.queue)", "since": "2020-01-01T00:00:00Z"}"#)
+            #expect(ContinuousClock.now - began < .seconds(30))
+            #expect(said.contains("more jobs match"), "\(said)")
+            let jobs = try #require(said.firstMatch(of: /of (\d+) jobs will be sent to again/)?.output.1, "\(said)")
+            #expect(try await shop.texts("select count(*)::text as text from pushq.job") == [String(jobs)])
+        }
+    }
+
     @Test func `takes its tokens from files, which hold more than can be guessed`() async throws {
         try await Shop.open { shop in
             let short = try shop.folder.write("secret\n", to: "short")
