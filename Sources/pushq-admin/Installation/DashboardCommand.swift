@@ -36,6 +36,10 @@ struct DashboardCommand: Command {
 
     func run(_ console: Console) async throws {
         CoreDumps.forbid()
+        if let host = allowHost.first(where: { !Self.isName($0) }) {
+            throw UsageError(
+                "--allow-host \(host): give the name alone, without https:// and port, and an IPv6 address in brackets")
+        }
         let (read, change) = (try token(readTokenFile, console), try token(changeTokenFile, console))
         guard read.text != change.text else { throw UsageError("the read token and the change token must differ") }
         var hosts: Set = ["localhost", "127.0.0.1", "[::1]"]
@@ -60,6 +64,12 @@ struct DashboardCommand: Command {
             Self.tell(Self.page(at: address), read, change, on: console)
             for await _ in signals { break }
         }
+    }
+
+    /// Whether a browser's `Host` could be this, whatever port follows it there. Anything else would never match.
+    private static func isName(_ host: String) -> Bool {
+        let isInBrackets = host.hasPrefix("[") && host.hasSuffix("]")
+        return !host.contains("/") && (isInBrackets || !host.contains(":"))
     }
 
     /// A token, and whether the command has to print it.

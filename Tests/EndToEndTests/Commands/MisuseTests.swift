@@ -130,6 +130,16 @@ import Testing
         expectFailure(
             ended, code: 2, saying: "--priority 7 is unknown: use 10, 5 or 1", "Try: pushq broadcast --help")
     }
+
+    /// The dashboard started, and refused each request for the host that it was to be served for.
+    @Test(arguments: ["push.example.com:8443", "https://push.example.com", "push.example.com/", "[::1]:9465", "::1"])
+    func `is a host of the dashboard that no browser names like this`(host: String) async throws {
+        let ended = try await Executable.admin.run(
+            ["dashboard", "--allow-host", host], environment: ["PUSHQ_DATABASE_URL": "postgres://127.0.0.1:1/none"])
+        expectFailure(
+            ended, code: 2, saying: "--allow-host \(host): give the name alone, without https:// and port",
+            "Try: pushq-admin dashboard --help")
+    }
 }
 
 /// A shell's `>&-` or a careless parent may start a program like this. The next opened file gets the closed descriptor.
