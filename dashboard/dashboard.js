@@ -6,11 +6,14 @@
 const main = document.getElementById("main");
 const views = document.getElementById("views");
 const problem = document.getElementById("problem");
+const away = document.getElementById("away");
 const done = document.getElementById("done");
 const interval = 2000;
 
 let me = { signed_in: false, may_change: false };
 let timer = null;
+// When the view was last drawn; null while nothing of it is there.
+let drawn = null;
 // Grows with each change of the view, so that a late answer to the last one is not shown.
 let turn = 0;
 
@@ -185,8 +188,18 @@ async function send(url, body) {
   const options = body === undefined ? {} : {
     method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
   };
-  const response = await fetch(url, { ...options, credentials: "same-origin", cache: "no-store" });
-  const answer = await response.json();
+  // A tunnel that stalls neither answers nor fails. The server itself gives up what is sent to it after 30 seconds.
+  const limit = body === undefined ? 20000 : 35000;
+  let response, answer;
+  try {
+    response = await fetch(url, {
+      ...options, credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(limit),
+    });
+    answer = await response.json();
+  } catch (error) {
+    const reason = error.name === "TimeoutError" ? `the server did not answer within ${limit / 1000} s` : error.message;
+    throw new Error(url === "/api/order" ? `${reason}; the order may have been carried out, so look first` : reason);
+  }
   if (response.status === 401 && me.signed_in) { me = { signed_in: false }; show(); }
   if (!response.ok) throw new Error(answer.error ?? `the server answered with status ${response.status}`);
   return answer;
@@ -198,7 +211,8 @@ function ask(url, parameters = {}) {
 }
 
 function say(node, text) {
-  node.textContent = text;
+  // A screen reader would say the same text again.
+  if (node.textContent !== text) node.textContent = text;
   node.hidden = !text;
 }
 
@@ -228,7 +242,6 @@ function action(label, question, order) {
     try {
       say(done, (await send("/api/order", order)).done);
     } catch (error) {
-      problem.dataset.kind = "";
       say(problem, error.message);
     }
     refresh();
@@ -513,7 +526,8 @@ function show() {
     const isCurrent = item.getAttribute("href") === "#/" + name;
     if (isCurrent) item.setAttribute("aria-current", "page"); else item.removeAttribute("aria-current");
   }
-  say(problem, ""); say(done, "");
+  say(problem, ""); say(away, ""); say(done, "");
+  drawn = null;
   if (!me.signed_in) {
     clearTimeout(timer);
     main.replaceChildren(...signIn());
@@ -538,14 +552,13 @@ async function refresh(isNew = false) {
     main.replaceChildren(...content.map((node) => (form && node.matches("form.look-up") ? form : node)));
     if (!isNew) restoreFocus(focused);
     document.title = `${main.querySelector("h2")?.textContent ?? "pushq"} – pushq`;
-    if (problem.dataset.kind === "away") { problem.dataset.kind = ""; say(problem, ""); }
+    drawn = new Date();
+    say(away, "");
   } catch (error) {
     if (mine !== turn || !me.signed_in) return;
-    // The error of an order stays.
-    if (problem.hidden || problem.dataset.kind === "away") {
-      problem.dataset.kind = "away";
-      say(problem, error.message);
-    }
+    // What the page shows is not the present any more. The error of an order stays beside that.
+    const time = drawn && moment(drawn.toISOString().replace(/\.\d+Z$/, "Z"));
+    say(away, time ? `${error.message}; the figures are of ${time}` : error.message);
   }
   if (mine === turn && !still.has(name)) timer = setTimeout(again, interval);
 }
