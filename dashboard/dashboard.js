@@ -260,7 +260,7 @@ function narrowing(view, values, fields) {
     const place = "#" + path(view, ...fields.map(([name]) => typed.get(name).trim()));
     if (location.hash === place) refresh(); else location.hash = place;
   };
-  return element("form", { class: "look-up", role: "search", onsubmit: go },
+  return element("form", { class: "look-up", role: "search", "data-view": view, onsubmit: go },
     fields.map(([name, label, hint], index) => element("label", {}, label, element("input", {
       name, value: values[index] ?? "", placeholder: hint ?? "", autocomplete: "off", spellcheck: "false",
     }))),
@@ -534,7 +534,10 @@ function show() {
     main.querySelector("input").focus();
     return;
   }
-  main.replaceChildren(element("p", { class: "weak" }, "Loading …"));
+  // What is refused can be typed again.
+  const form = main.querySelector("form.look-up");
+  main.replaceChildren(
+    ...(form?.dataset.view === place()[0] ? [form] : []), element("p", { class: "weak loading" }, "Loading …"));
   refresh(true);
 }
 
@@ -556,6 +559,7 @@ async function refresh(isNew = false) {
     say(away, "");
   } catch (error) {
     if (mine !== turn || !me.signed_in) return;
+    main.querySelector("p.loading")?.remove();
     // What the page shows is not the present any more. The error of an order stays beside that.
     const time = drawn && moment(drawn.toISOString().replace(/\.\d+Z$/, "Z"));
     say(away, time ? `${error.message}; the figures are of ${time}` : error.message);

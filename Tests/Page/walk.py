@@ -140,7 +140,7 @@ class Walk:
         self.page.run("location.hash = values[0]", place)
         # The heading of the view before is gone, and what was asked for is there.
         self.page.wait(f"the view {place}", """
-            return location.hash === values[0] && !document.querySelector("main").innerText.startsWith("Loading")
+            return location.hash === values[0] && !document.querySelector("main .loading")
               && document.querySelector("main").innerText.includes(values[1])""", place, text)
 
     def act(self, button, done, answer="Yes"):
@@ -242,6 +242,7 @@ class Walk:
         self.wait_for(self.queue)
         self.audit("overview-narrow")
         self.open("#/audit", "dashboard: Walker")
+        self.mistype()
 
         self.open("#/trace", "Look up")
         self.fill("queue", self.queue)
@@ -252,6 +253,24 @@ class Walk:
         self.audit("traced")
         self.click("Sign out")
         self.page.wait("the sign-in", "return document.querySelector('form.sign-in') !== null")
+
+    def mistype(self):
+        """Somebody gives a tenant where a queue is wanted, and can correct it."""
+        self.open("#/failed", "Failed jobs")
+        self.fill("queue", "acme")
+        self.refused.add("/api/failed?queue=acme")
+        self.click("Show", "document.querySelector('main')")
+        self.page.wait("what is wrong, and what was typed", """
+            return document.getElementById("away").textContent.includes("is not of the form")
+              && document.querySelector("main input[name=queue]")?.value === "acme"
+              && !document.querySelector("main .loading")""")
+        self.audit("failed-mistyped")
+        self.fill("queue", self.queue)
+        self.click("Show", "document.querySelector('main')")
+        self.page.wait("the jobs of the queue", """
+            const title = document.querySelector("main h2");
+            return document.getElementById("away").hidden && title?.textContent === "Failed jobs"
+              && document.querySelector("main input[name=queue]").value === values[0]""", self.queue)
 
     def lose_the_server(self, button, action, key):
         """An order is refused, and then the dashboard does not answer any more, as behind a tunnel that stalls."""
