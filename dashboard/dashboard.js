@@ -552,7 +552,9 @@ async function refresh(isNew = false) {
     const focused = focusPath();
     // What somebody types stays.
     const form = isNew ? null : main.querySelector("form.look-up");
+    const scrolled = new Map(isNew ? [] : tables().map(([caption, node]) => [caption, node.scrollLeft]));
     main.replaceChildren(...content.map((node) => (form && node.matches("form.look-up") ? form : node)));
+    for (const [caption, node] of tables()) node.scrollLeft = scrolled.get(caption) ?? 0;
     if (!isNew) restoreFocus(focused);
     document.title = `${main.querySelector("h2")?.textContent ?? "pushq"} – pushq`;
     drawn = new Date();
@@ -570,6 +572,11 @@ async function refresh(isNew = false) {
 function again() {
   if (document.hidden || document.getElementById("question").open) timer = setTimeout(again, interval);
   else refresh();
+}
+
+// The tables by their captions. Each is scrolled by itself, if it is wider than the screen.
+function tables() {
+  return [...main.querySelectorAll(".scroll")].map((node) => [node.getAttribute("aria-label"), node]);
 }
 
 // Where the focus is, as the numbers of the children on the way to it.

@@ -208,6 +208,21 @@ class Walk:
         self.open("#/trace", "Look up")
         self.tab_through("trace")
 
+    def scroll(self):
+        """A table that is wider than the screen stays where somebody has scrolled it to."""
+        self.open("#/campaigns", "summer-preview")
+        self.page.run("""
+            const sheet = document.styleSheets[0];
+            sheet.insertRule("table.rows { min-width: 1500px }", sheet.cssRules.length);
+            window.drawn = document.querySelector("main .scroll");
+            window.drawn.scrollLeft = 120;""")
+        place = self.page.wait("the view is drawn again", """
+            const part = document.querySelector("main .scroll");
+            return part !== window.drawn && String(part.scrollLeft)""")
+        if place != "120":
+            note(f"{self.setting} campaigns", [f"a table that was scrolled to 120 pixels is drawn again at {place}"])
+        self.page.run("const sheet = document.styleSheets[0]; sheet.deleteRule(sheet.cssRules.length - 1)")
+
     def do_all(self):
         queue = self.queue.replace("/", "%2F")
         self.open(f"#/queue/{queue}", "Pause the queue")
@@ -327,6 +342,8 @@ def main():
             walk.look_at_all()
             if (scheme, width) != ("dark", 390):
                 walk.click("Sign out")
+        walk.dress("light", 760, 900)
+        walk.scroll()
         walk.dress("light", 390, 844)
         walk.do_all()
         walk.check_requests()
