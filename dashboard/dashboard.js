@@ -284,14 +284,20 @@ async function overview(matching) {
   const sum = (rows, name) => rows.reduce((total, row) => total + (row[name] ?? 0), 0);
   const oldest = Math.max(-1, ...queues.map((row) => row.oldest ?? -1));
   const stopped = queues.filter((row) => bad.has(row.state) || row.state === "paused" || row.state === "suspended");
+  const silent = (workers ?? []).filter((row) => row.state === "silent").length;
+  // What nobody reports about is not good. A tenant's login does not see the workers.
+  const isServed = !workers || workers.length > silent;
   const facts = [
     ["waiting", count(sum(queues, "waiting"), isCut || queues.some((row) => row.is_partial))],
     ["longest wait", oldest < 0 ? "–" : duration(oldest), oldest > 60 ? "doubtful" : null],
     ["sent per second", count(Math.round(sum(queues, "sent_per_second")), isCut)],
     ["in flight", count(sum(queues, "in_flight"), isCut)],
-    ["stopped queues", count(stopped.length, isCut), stopped.length ? "bad" : isCut ? null : "good"],
+    ["stopped queues", count(stopped.length, isCut), stopped.length ? "bad" : isCut || !isServed ? null : "good"],
   ];
-  if (workers) facts.push(["workers", count(workers.length), workers.length ? null : "bad"]);
+  if (workers) {
+    facts.push(["workers", count(workers.length - silent) + (silent ? ` (${count(silent)} silent)` : ""),
+      silent || !workers.length ? "bad" : null]);
+  }
   return [
     element("h2", {}, "Overview"), sums(facts),
     narrowing("overview", [matching], [["matching", "Queues with this text in their names", "acme/"]]),

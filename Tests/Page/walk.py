@@ -156,6 +156,21 @@ class Walk:
         if done:
             self.page.wait(f"it says “{done}”", "return document.getElementById('done').textContent.includes(values[0])", done)
 
+    def change_answers(self, path, change):
+        """From now on the page gets what the server answers to this path as a script has changed it."""
+        self.page.run("""
+            window.given ??= window.fetch;
+            window.fetch = async (url, options) => {
+              const response = await window.given(url, options);
+              if (!url.startsWith(values[0])) return response;
+              const answer = await response.json();
+              """ + change + """
+              return new Response(JSON.stringify(answer), { status: response.status });
+            };""", path)
+
+    def leave_answers(self):
+        self.page.run("window.fetch = window.given")
+
     # ---- What a person notices -----------------------------------------------------------------------------------------
 
     def audit(self, name):
@@ -222,6 +237,18 @@ class Walk:
         if place != "120":
             note(f"{self.setting} campaigns", [f"a table that was scrolled to 120 pixels is drawn again at {place}"])
         self.page.run("const sheet = document.styleSheets[0]; sheet.deleteRule(sheet.cssRules.length - 1)")
+
+    def miss_workers(self):
+        """All workers are dead, and what they last said of their queues is still there."""
+        self.change_answers("/api/overview", "for (const worker of answer.workers) worker.state = 'silent';")
+        self.open("#/", "Answers of APNs")
+        self.page.wait("the silent worker", """
+            const facts = new Map([...document.querySelectorAll("dl.sums div")]
+              .map((part) => [part.querySelector("dt").textContent, part.querySelector("dd")]));
+            return facts.get("workers")?.textContent === "0 (1 silent)" && facts.get("workers").className === "bad"
+              && !facts.get("stopped queues").classList.contains("good")""")
+        self.audit("workers-silent")
+        self.leave_answers()
 
     def do_all(self):
         queue = self.queue.replace("/", "%2F")
@@ -344,6 +371,7 @@ def main():
                 walk.click("Sign out")
         walk.dress("light", 760, 900)
         walk.scroll()
+        walk.miss_workers()
         walk.dress("light", 390, 844)
         walk.do_all()
         walk.check_requests()
