@@ -85,7 +85,7 @@ import Transport
         try await withPage { _, page in
             for (path, type) in [
                 ("/", "text/html"), ("/style.css", "text/css"), ("/dashboard.js", "text/javascript"),
-                ("/favicon.svg", "image/svg+xml"), ("/favicon.ico", "image/svg+xml"),
+                ("/plots.js", "text/javascript"), ("/favicon.svg", "image/svg+xml"), ("/favicon.ico", "image/svg+xml"),
             ] {
                 let answer = try await page.send("GET", path)
                 #expect(answer.status == 200 && answer.fields["content-type"]?.hasPrefix(type) == true)
