@@ -304,6 +304,9 @@ async function campaigns() {
   return [element("h2", {}, "Campaigns"), campaignTable(await ask("/api/campaigns"))];
 }
 
+// Why pushq itself held pushes back: these count as suppressed, not as refused.
+const heldBack = new Set(["lacks_attribute", "too_long", "frequency_cap", "quiet_hours"]);
+
 async function campaign(name, key) {
   const row = await ask("/api/campaign", { queue: name, key });
   const order = (action) => ({ action, queue: name, key });
@@ -313,8 +316,14 @@ async function campaign(name, key) {
   const isGrowing = !row.fanned_out_at && (mayPause || row.state === "paused");
   const plots = row.timeline.length
     ? [element("h3", {}, "Outcomes over time"), legend(), timelinePlot(row.timeline, row.timeline_seconds)] : [];
-  const reasons = row.reasons.length
-    ? [element("h3", {}, "Refusals by reason"), reasonPlot(row.reasons)] : [];
+  // The reasons are those of some jobs; the counts above them are of all.
+  const told = row.reasons.reduce((sum, one) => sum + (heldBack.has(one.reason) ? 0 : one.count), 0);
+  const refused = row.rejected + row.failed;
+  const untold = told < refused
+    ? element("p", { class: "weak" }, `Reasons of ${count(told)} of ${count(refused)} refusals: those of up to 500 `
+      + "jobs that have ended. All: pushq-admin campaign show") : null;
+  const reasons = row.reasons.length || untold
+    ? [element("h3", {}, "Refusals by reason"), row.reasons.length ? reasonPlot(row.reasons) : null, untold] : [];
   // Each device gets it at a local time: so far as its zone has come, and is on the way to.
   const waves = row.local_time ? sums([["local time", row.local_time], ["next wave", moment(row.next_wave_at)],
     ["left out", count(row.left_out)]]) : [];

@@ -250,6 +250,20 @@ class Walk:
         self.audit("workers-silent")
         self.leave_answers()
 
+    def miss_reasons(self):
+        """A campaign has more refusals than those whose reasons are shown. Who was held back was not refused."""
+        place = f"#/campaign/{self.queue.replace('/', '%2F')}/spring-sale"
+        self.change_answers("/api/campaign?", """
+            answer.reasons = [{ reason: "frequency_cap", count: 9 }, { reason: "Unregistered", count: 3 }];
+            [answer.rejected, answer.failed] = [5, 2];""")
+        self.open(place, "Reasons of 3 of 7 refusals")
+        self.audit("reasons-partial")
+        self.change_answers("/api/campaign?", "answer.reasons = [];")
+        self.page.wait("no reason", "return document.querySelector('main').innerText.includes('Reasons of 0 of ')")
+        self.change_answers("/api/campaign?", "[answer.rejected, answer.failed] = [answer.reasons[0].count, 0];")
+        self.page.wait("all reasons", "return !document.querySelector('main').innerText.includes('Reasons of ')")
+        self.leave_answers()
+
     def do_all(self):
         queue = self.queue.replace("/", "%2F")
         self.open(f"#/queue/{queue}", "Pause the queue")
@@ -372,6 +386,7 @@ def main():
         walk.dress("light", 760, 900)
         walk.scroll()
         walk.miss_workers()
+        walk.miss_reasons()
         walk.dress("light", 390, 844)
         walk.do_all()
         walk.check_requests()
