@@ -17,6 +17,9 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
     /// The longest payload it carries, in bytes.
     package var maximumPayloadBytes: Int { self == .framed ? 2048 : 256 }
 
+    /// Whether it carries the identifier by which an error names a notification.
+    var hasIdentifier: Bool { self != .simple }
+
     /// Whether it can carry a priority other than 10.
     package var hasPriority: Bool { self == .framed }
 

@@ -235,8 +235,11 @@ final class BinaryConnection: PooledConnection {
         let hasServed = hasAnswered
         hasAnswered = true
         var ending = ConnectionEnding.asked("\(stream.peer) ended the connection: \(packet)")
-        switch window.place(of: packet.identifier) {
-        case .unknown where packet.status == .shutdown && window.isBeforeFirst(packet.identifier):
+        // A server that was sent no identifiers fills in any number, usually 0. It names no notification, even if it is
+        // the number of one in the window, or the one before the first.
+        let hasIdentifier = binary.command.hasIdentifier
+        switch hasIdentifier ? window.place(of: packet.identifier) : .unknown {
+        case .unknown where hasIdentifier && packet.status == .shutdown && window.isBeforeFirst(packet.identifier):
             // A shutdown names the last notification that the server accepted, and it accepted none over this
             // connection. The first is refused, so that one that makes servers shut down uses up its attempts.
             gateway.errorCameLate(thrownAway: window.settledCount)

@@ -82,6 +82,26 @@ import Transport
         #expect(scene.results[0] == "503 Shutdown")
     }
 
+    @Test(
+        arguments: [(status: 10, identifier: 0), (status: 10, identifier: 6), (status: 8, identifier: 2)]
+            as [(status: UInt8, identifier: UInt32)])
+    func `says nothing of any push where pushes have no identifiers`(status: UInt8, identifier: UInt32) async throws {
+        let stage = BinaryStage(command: .simple) { arrival in
+            arrival.connection == 0 && arrival.ticket == 7
+                ? .error(status: status, identifier: identifier) : .silence
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 3)
+            await scene.sender.untilAnswered(3)
+            scene.sender.send(count: 5, from: 3)
+            await scene.sender.untilAnswered(8)
+            // The first three stay delivered, whatever number the server has filled in.
+            #expect(scene.sender.deliveredTooSoon == 0)
+        }
+        #expect(scene.tally == ["accepted": 3, "unanswered": 5])
+        #expect(scene.ticketsByConnection == [Array(0..<8)])
+    }
+
     @Test func `finds its push when identifiers have started again at 0, and in its own connection`() async throws {
         let stage = BinaryStage(firstIdentifier: .max - 2) { arrival in
             // The identifiers are 2^32 - 3, 2^32 - 2, 2^32 - 1, 0, 1, …
