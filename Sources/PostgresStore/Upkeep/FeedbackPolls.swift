@@ -30,11 +30,25 @@ extension Statement {
         returning p.queue_id
         """#)
 
-    /// Times are in seconds since 1970. `$unregistered`: the code of that reason. Records of tokens that the queue does
-    /// not have are left out: nothing would come of them, and a service may send any number of them.
+    /// Times are in seconds since 1970. `$unregistered`: the code of that reason. `$fingerprint`: of the certificate
+    /// with which the list was read. Reading clears the certificate's list, so a record is kept for every queue that
+    /// would have read the same list, of every tenant. The queue itself may have been given another certificate since.
+    ///
+    /// Environments are not told apart. The service of `--feedback-service` has one list for both. Apple had one for
+    /// each, but a token is of one environment: where a queue of the other one has it, no push can reach it.
+    ///
+    /// Records of tokens that none of the queues has are left out: nothing would come of them, and a service may send
+    /// any number of them. Each device is looked up by its whole key (`offset 0`).
     static let keepFeedback = Statement(
         "keep_feedback",
         #"""
+        with sharing as materialized (
+          select $queue_id::int as queue_id
+          union
+          select q.id
+          from pushq.credential c
+          join pushq.queue q on q.tenant_id = c.tenant_id and q.credential_id = c.id and q.gateway = 'binary'
+          where c.kind = 'certificate' and c.fingerprint = $fingerprint)
         insert into pushq.feedback_record (queue_id, token, reason, reported_at)
         -- A time in the future cannot be right: it would also deactivate devices that register again before it.
         select d.queue_id, d.token, $unregistered, least(to_timestamp(r.reported_at), now())
@@ -42,7 +56,9 @@ extension Statement {
           select u.token, max(u.reported_at) as reported_at
           from unnest($tokens::bytea[], $times::bigint[]) as u(token, reported_at)
           group by u.token) r
-        join pushq.device d on d.queue_id = $queue_id and d.token = r.token
+        cross join sharing s
+        cross join lateral (
+          select v.queue_id, v.token from pushq.device v where v.queue_id = s.queue_id and v.token = r.token offset 0) d
         """#)
 
     static let noteFeedbackRead = Statement(
@@ -75,16 +91,19 @@ extension PostgresConnection {
         try await execute(.takeFeedbackPoll, ["lease": .interval(lease)]).first?.int4("queue_id")
     }
 
-    /// Stores what the feedback service reported of the queue's devices, to be acted on later. `times` are in seconds
-    /// since 1970, one for each token.
+    /// Stores what the feedback service reported of devices, to be acted on later: those of the queue, and of all other
+    /// queues that use the binary interface with the same certificate.
+    /// - Parameters:
+    ///   - fingerprint: of the certificate with which the list was read.
+    ///   - times: in seconds since 1970, one for each token.
     package func keepFeedback(
-        of queueID: Int32, tokens: [[UInt8]], times: [Int64]
+        of queueID: Int32, readWith fingerprint: [UInt8], tokens: [[UInt8]], times: [Int64]
     ) async throws(PostgresError) {
         _ = try await execute(
             .keepFeedback,
             [
-                "queue_id": .int4(queueID), "tokens": .byteaArray(tokens), "times": .int8Array(times),
-                "unregistered": .int2(Int16(Reason.unregistered.code)),
+                "queue_id": .int4(queueID), "fingerprint": .bytea(fingerprint), "tokens": .byteaArray(tokens),
+                "times": .int8Array(times), "unregistered": .int2(Int16(Reason.unregistered.code)),
             ])
     }
 

@@ -66,7 +66,7 @@ final class FeedbackDuty: Duty {
         return true
     }
 
-    /// Reads a queue's list and stores it in batches.
+    /// Reads the list of a queue's certificate and stores it in batches.
     private func read(_ queue: QueueSettings) async throws -> Int {
         guard let credential = queue.credential,
             case .certificate(let certificate) = try OpenedCredential(credential, under: masterKeys)
@@ -83,7 +83,8 @@ final class FeedbackDuty: Duty {
             // The service has cleared these records, so the worker tries to store them until it succeeds or ends.
             let kept: Void? = await store.persist {
                 try await $0.keepFeedback(
-                    of: queue.queueID, tokens: records.map(\.token), times: records.map { Int64($0.time) })
+                    of: queue.queueID, readWith: certificate.fingerprint, tokens: records.map(\.token),
+                    times: records.map { Int64($0.time) })
             }
             if kept == nil { throw FeedbackProblem.notKept(records.count) }
         }

@@ -118,7 +118,7 @@ import Transport
             try await queue.run("select pushq.unregister_device('\(QueueFixture.name)', '\(tokens[1].hex)')")
             // The feedback service also reports the device as dead.
             try await queue.worker.keepFeedback(
-                of: queue.id, tokens: [tokens[2].bytes], times: [4_000_000_000])
+                of: queue.id, readWith: [], tokens: [tokens[2].bytes], times: [4_000_000_000])
             _ = try await queue.worker.actOnFeedback()
             // The device is already active again.
             try await queue.run("select pushq.register_device('\(QueueFixture.name)', '\(tokens[3].hex)')")

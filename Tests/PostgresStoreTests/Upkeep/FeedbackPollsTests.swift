@@ -140,7 +140,8 @@ import Testing
             try await clock.store.runScript(
                 "insert into pushq.device (queue_id, token) select \(queue), t from unnest('{\\\\x01,\\\\x02}'::bytea[]) t"
             )
-            try await clock.store.keepFeedback(of: queue, tokens: [[1], [2]], times: [Int64(UInt32.max), 0])
+            try await clock.store.keepFeedback(
+                of: queue, readWith: [], tokens: [[1], [2]], times: [Int64(UInt32.max), 0])
             let rows = try await clock.store.execute(
                 Statement(
                     "times",
@@ -159,8 +160,10 @@ import Testing
                 insert into pushq.device (queue_id, token) values
                   (\(both[0]), '\\x01'), (\(both[0]), '\\x02'), (\(both[1]), '\\x03')
                 """)
+            // Both queues have been given another certificate since the list was read.
             try await clock.store.keepFeedback(
-                of: both[0], tokens: [[1], [3], [1], [4], [2], [], [1]], times: [10, 11, 30, 12, 13, 14, 20])
+                of: both[0], readWith: Array("former".utf8), tokens: [[1], [3], [1], [4], [2], [], [1]],
+                times: [10, 11, 30, 12, 13, 14, 20])
             let rows = try await clock.store.execute(
                 Statement(
                     "kept",
@@ -168,6 +171,68 @@ import Testing
                 ))
             #expect(rows.map { $0.bytes("token") } == [[1], [2]])
             #expect(rows.map { $0.int8("time") } == [30, 13])
+        }
+    }
+
+    /// Reading clears the list of the certificate. What one queue has read is lost to the others that would have read
+    /// it.
+    @Test func `keeps a list for all queues with its certificate, also of other tenants, and for no others`()
+        async throws
+    {
+        try await run { clock in
+            let both = try await clock.takeDue()
+            try await clock.store.runScript(
+                """
+                -- The second queue gets a certificate of its own, …
+                update pushq.credential set fingerprint = 'shared', environments = '{production,sandbox}';
+                insert into pushq.credential (tenant_id, name, kind, environments, fingerprint, sealed)
+                select id, 'own', 'certificate', '{production}', 'own', '' from pushq.tenant;
+                update pushq.queue set credential_id = (select id from pushq.credential where name = 'own')
+                where id = \(both[1]);
+                -- … and that of the first is used in the other environment and by another tenant, too, …
+                insert into pushq.queue (tenant_id, app_id, environment, credential_id, gateway)
+                select tenant_id, app_id, 'sandbox', credential_id, 'binary' from pushq.queue where id = \(both[0]);
+                insert into pushq.tenant (name, suspended_at) values ('partner', now());
+                insert into pushq.app (tenant_id, bundle_id)
+                select t.id, b.id
+                from pushq.tenant t, unnest('{com.acme.a,com.acme.c}'::text[]) b(id) where t.name = 'partner';
+                insert into pushq.credential (tenant_id, name, kind, environments, fingerprint, sealed)
+                select id, 'same', 'certificate', '{production}', 'shared', '' from pushq.tenant where name = 'partner';
+                -- … once over HTTP/2, whose answers say the same of dead tokens.
+                insert into pushq.queue (tenant_id, app_id, environment, credential_id, gateway)
+                select a.tenant_id, a.id, 'production', c.id,
+                       case a.bundle_id when 'com.acme.a' then 'binary' else 'http2' end
+                from pushq.app a join pushq.credential c on c.tenant_id = a.tenant_id and c.name = 'same';
+                -- Each queue has a token of its own, and those that do not read the list have the first one's as well.
+                insert into pushq.device (queue_id, token) select id, int4send(id) from pushq.queue;
+                insert into pushq.device (queue_id, token)
+                select q.id, int4send(\(both[0]))
+                from pushq.queue q join pushq.app a on a.id = q.app_id
+                where a.bundle_id in ('com.acme.b', 'com.acme.c');
+                """)
+            let tokens = try await clock.store.execute(
+                Statement("tokens", "select distinct token from pushq.device")
+            ).map { $0.bytes("token") }
+            try await clock.store.keepFeedback(
+                of: both[0], readWith: Array("shared".utf8), tokens: tokens, times: tokens.map { _ in 4_000_000_000 })
+            #expect(try await clock.store.actOnFeedback() == (acted: 3, deactivated: 3))
+            let dead = try await clock.store.execute(
+                Statement(
+                    "dead",
+                    """
+                    select concat_ws('/', t.name, a.bundle_id, q.environment) as queue
+                    from pushq.device d
+                    join pushq.queue q on q.id = d.queue_id
+                    join pushq.app a on a.id = q.app_id
+                    join pushq.tenant t on t.id = q.tenant_id
+                    where not d.active
+                    order by 1
+                    """
+                ))
+            #expect(
+                dead.map { $0.text("queue") } == [
+                    "acme/com.acme.a/production", "acme/com.acme.a/sandbox", "partner/com.acme.a/production",
+                ])
         }
     }
 }

@@ -160,7 +160,7 @@ import Transport
                 Statement("tokens", "select token from pushq.device order by id")
             ).map { $0.bytes("token") }
             try await queue.worker.keepFeedback(
-                of: queue.id, tokens: tokens, times: [4_000_000_000, 4_000_000_000])
+                of: queue.id, readWith: [], tokens: tokens, times: [4_000_000_000, 4_000_000_000])
             try await queue.run(
                 """
                 insert into pushq.feedback_record (queue_id, token, reason, reported_at)
