@@ -170,7 +170,8 @@ end $$;
 -- recipients of whom most were sent to. Null if none of its last 20 campaigns qualifies. These do not: a campaign at a
 -- local time, which is not sent in one go; a campaign with its own rate, which has its own lane; a campaign that was
 -- paused, or whose queue or tenant was stopped meanwhile; and, with quiet hours, any campaign, because its last
--- recipients may have waited for their end.
+-- recipients may have waited for their end. A campaign has ended here with the last of its original jobs: a retry comes
+-- minutes later, and one by hand (`pushq.retry_failed`) perhaps days later.
 create or replace function pushq.last_speed(q int) returns float8
 language plpgsql stable as $$
 begin
@@ -189,7 +190,15 @@ begin
     -- The campaign may have been started with a time that had passed.
     cross join lateral (select greatest(f.start_at, k.created_at) as at) began
     cross join lateral (
-      select max(r.ended_at) as at from pushq.result r where r.queue_id = q and r.root_id = x.campaign_id) ended
+      select max(r.ended_at) as at
+      from pushq.result r
+      where r.queue_id = q and r.root_id = x.campaign_id
+        -- `offset 0` makes it one look-up by the primary key for each result, whatever the statistics say.
+        and exists (
+          select
+          from pushq.body b
+          where b.day = r.body_day and b.queue_id = r.queue_id and b.job_id = r.job_id and b.slice = 0
+          offset 0)) ended
     where x.finished and x.total > 1000 and x.cancelled_at is null
       and 2 * (x.delivered + x.rejected + x.failed + x.unknown) > x.total
       and f.clock is null and f.lane <= 2 and k.paused_at is null and k.forgiven_at is null

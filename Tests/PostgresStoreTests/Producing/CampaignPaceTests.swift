@@ -247,6 +247,26 @@ import Transport
             #expect(try await speed() == "unknown")
             try await ended("free", seconds: 10)
             #expect(try await speed() == "150")
+            // A retry of the same campaign ends much later.
+            try await queue.run(
+                """
+                with retry as (
+                  insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id,
+                                          device_ids)
+                  select day, queue_id, nextval('pushq.id'), root_id, -1, first_device_id, first_device_id,
+                         array[first_device_id]
+                  from pushq.body
+                  where root_id = (select id from pushq.campaign where key = 'free') and slice = 0
+                  limit 1
+                  returning day, queue_id, job_id, root_id)
+                insert into pushq.result (day, queue_id, root_id, job_id, message_id, ended_at, body_day, lane,
+                                          attempt, outcomes, delivered, rejected, failed, suppressed, expired,
+                                          cancelled, unknown, retried)
+                select day, queue_id, root_id, job_id, 0, clock_timestamp() + interval '1000 seconds', day, 2, 1, '',
+                       0, 0, 0, 0, 0, 0, 0, 0
+                from retry
+                """)
+            #expect(try await speed() == "150", "the retry does not count")
             try await ended("suppressed", seconds: 1, delivered: 100)
             try await ended("late", seconds: 1000, options: ", quiet_hours => '22:00-08:00'")
             try await ended("paused", seconds: 1000)
