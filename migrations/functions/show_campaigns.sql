@@ -234,7 +234,12 @@ begin
         order by b.slice, b.first_device_id
         limit 1000) b
       join pushq.job j on j.queue_id = q.id and j.id = b.job_id
-      where j.run_at < 'infinity') d) s
+      where j.run_at < 'infinity'
+      union all
+      -- What workers hold was due when they took it.
+      select l.run_at
+      from pushq.lease l
+      where l.queue_id = q.id and l.root_id = root) d) s
   cross join lateral (
     select count(*) as set_aside
     from pushq.stuck_job k

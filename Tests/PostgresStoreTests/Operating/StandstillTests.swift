@@ -82,3 +82,36 @@ import Testing
         }
     }
 }
+
+@Suite(.timeLimit(.minutes(10))) struct `A campaign of which one job is due later and a worker holds another` {
+    @Test func `waits for nothing, or for the trouble of that worker`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 600)
+            try await queue.addCredential()
+            let campaign = try await queue.startCampaign()
+            try await queue.fanOut(campaign)
+            let held = try await queue.claim(1)
+            #expect(held.count == 1)
+            try await queue.run(
+                """
+                update pushq.job set run_at = now() + interval '1 hour';
+                insert into pushq.worker (id, name, version, queues) values (1, 'w1', '1', '*')
+                """)
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+            func standstill() async throws -> Standstill? {
+                try await queue.connection.standstill(ofRoot: campaign, inQueue: QueueFixture.name)
+            }
+            #expect(try await standstill() == nil)
+            try await queue.run("update pushq.worker set prevention = 'PostgreSQL refuses to store outcomes'")
+            #expect(
+                try await standstill()
+                    == .workerPrevented(worker: "w1", problem: "PostgreSQL refuses to store outcomes"))
+            // What is left is due later.
+            try await queue.run("delete from pushq.lease")
+            guard case .notDue = try await standstill() else {
+                Issue.record("the other job is due in an hour")
+                return
+            }
+        }
+    }
+}
