@@ -81,6 +81,16 @@ import Testing
         }
     }
 
+    /// With several databases, each worker shows the figures of those that it reads, and these have no label that tells
+    /// databases apart.
+    @Test func `add up what workers of several databases show in parts`() throws {
+        let shown = try Self.expressions().filter {
+            $0.contains("pushq_fleet_workers") || $0.contains("pushq_fleet_jobs_set_aside")
+        }
+        #expect(shown.count >= 2)
+        for expression in shown { #expect(expression.hasPrefix("sum("), "\(expression)") }
+    }
+
     @Test func `are accepted by promtool, and alert when they should`() async throws {
         let promtool = Executable(path: "/usr/bin/promtool")
         let rules = Self.folder.appending(path: "prometheus/rules.yml").path
