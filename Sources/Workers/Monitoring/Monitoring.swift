@@ -24,6 +24,8 @@ package actor Monitoring {
     private let patience: Duration
     private let process = ProcessMetrics()
     private var server: Server?
+    /// The engines that were asked and not forgotten yet, by worker ID.
+    private var known: [Int64: Engine] = [:]
     /// The last snapshot of each engine, and the requests that wait for its next one, by worker ID.
     private var latest: [Int64: EngineSnapshot] = [:]
     private var waiting: [Int64: [Waiter<Bool>]] = [:]
@@ -80,6 +82,7 @@ package actor Monitoring {
         case "/healthz":
             let engines = engines()
             let responding = await ask(engines)
+            await forgetEnded()
             guard responding == engines.count else {
                 return Response(
                     status: 503, text: "\(engines.count - responding) of \(engines.count) engines do not answer\n")
@@ -98,7 +101,7 @@ package actor Monitoring {
     private func page() async -> WorkerPage {
         let engines = engines()
         let responding = await ask(engines)
-        forgetEnded()
+        await forgetEnded()
         return WorkerPage(
             engines: engines.map { latest[$0.workerID] }, past: past, responding: responding, admission: admission,
             version: version, process: process)
@@ -109,6 +112,7 @@ package actor Monitoring {
         let deadline = loop.now + patience
         let waiters = engines.map { engine in
             let waiter = Waiter<Bool>(loop: loop)
+            known[engine.workerID] = engine
             // An engine that has not answered the last question is not asked again.
             let isAsked = waiting[engine.workerID] != nil
             waiting[engine.workerID, default: []].append(waiter)
@@ -126,17 +130,20 @@ package actor Monitoring {
 
     private func take(_ snapshot: EngineSnapshot, of engine: Int64) {
         // The counts of an engine that has ended may be among the past ones already.
-        if latest[engine] != nil || engines().contains(where: { $0.workerID == engine }) { latest[engine] = snapshot }
+        if known[engine] != nil { latest[engine] = snapshot }
         for waiter in waiting.removeValue(forKey: engine) ?? [] { waiter.resume(true) }
     }
 
-    /// Keeps the counts of engines that have ended by now. Another request may have asked for the engines later than
-    /// this one.
-    private func forgetEnded() {
+    /// Keeps the counts of engines that have ended. They are asked once more for what they have counted since the last
+    /// request: their loops turn for a while after the end (``EngineGroup``).
+    private func forgetEnded() async {
         let present = Set(engines().map(\.workerID))
-        for (engine, snapshot) in latest where !present.contains(engine) {
-            past.keepCounts(of: snapshot)
-            latest[engine] = nil
+        let ended = known.filter { !present.contains($0.key) }
+        guard !ended.isEmpty else { return }
+        _ = await ask(Array(ended.values))
+        // Another request may have forgotten some of them meanwhile.
+        for engine in ended.keys where known.removeValue(forKey: engine) != nil {
+            if let snapshot = latest.removeValue(forKey: engine) { past.keepCounts(of: snapshot) }
             waiting[engine] = nil
         }
     }

@@ -12,10 +12,12 @@ import Transport
 
 @Suite(.timeLimit(.minutes(10))) struct `What a worker tells over HTTP` {
     /// Starts engines with monitoring, on a port that the system chooses.
-    /// - Parameter patience: on a busy machine, an engine may take longer to answer than a server that scrapes waits.
+    /// - Parameters:
+    ///   - patience: on a busy machine, an engine may take longer to answer than a server that scrapes waits.
+    ///   - hasLeft: whether the engine has left the process.
     private func withMonitoring(
         of fixture: EngineFixture, limit: Int = QueueAdmission.usualLimit, patience: Duration = .seconds(20),
-        adjust: (inout EngineSettings) -> Void = { _ in },
+        hasLeft: Locked<Bool> = Locked(false), adjust: (inout EngineSettings) -> Void = { _ in },
         _ body: (Engine, ListenAddress) async throws -> Void
     ) async throws {
         let admission = QueueAdmission(limit: limit)
@@ -24,7 +26,8 @@ import Transport
             adjust(&settings)
         } _: { engine in
             let monitoring = Monitoring(
-                of: [engine], admission: admission, version: "1.2.3", patience: patience)
+                of: { hasLeft.withLock { $0 } ? [] : [engine] }, admission: admission, version: "1.2.3",
+                patience: patience)
             let place = try await monitoring.start(at: .tcp(host: "127.0.0.1", port: 0))
             let result: Result<Void, any Error>
             do { result = .success(try await body(engine, place)) } catch { result = .failure(error) }
@@ -168,6 +171,27 @@ import Transport
                     let page = try await scrape(place)
                     return page.sum("pushq_loop_lag_seconds_count")
                         > page.values[#"pushq_loop_lag_seconds_bucket{le="1.0"}"#] ?? 0
+                }
+            }
+        }
+    }
+
+    @Test func `keeps what an engine has counted between the last request and its end`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20)
+            let hasLeft = Locked(false)
+            try await withMonitoring(of: fixture, hasLeft: hasLeft) { engine, place in
+                #expect(try await scrape(place).sum("pushq_outcomes_total") == 0)
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+                try await eventually("the engine has counted all ends") {
+                    await engine.snapshot().queues.values.flatMap(\.outcomes).joined().reduce(0, +) == 20
+                }
+                hasLeft.withLock { $0 = true }
+                for _ in 1...2 {
+                    let page = try await scrape(place)
+                    #expect(page.sum("pushq_engines") == 0)
+                    #expect(page.sum("pushq_outcomes_total") == 20)
                 }
             }
         }
