@@ -88,13 +88,17 @@ end $$;
 -- and is written at random: about fifty rows are read and written a second, and the limit is kept within about a sixth.
 -- Up to fifty calls a second the count is exact, except for calls that are not committed yet. A call in a read-only
 -- transaction cannot be written: it is refused like the others, but does not count. Calls that are dated more than a
--- second ahead were made before the database's clock was set back, and do not count either.
+-- second ahead were made before the database's clock was set back, and do not count either. A standby can neither
+-- write nor read these rows, because their table is unlogged: there, calls are not limited.
 create or replace function pushq.count_call(tenant int, name text, most int) returns void
 language plpgsql as $$
 declare
   weight int         := pushq.call_weight(most);
   since  timestamptz := clock_timestamp() - interval '1 second';
 begin
+  if pg_is_in_recovery() then
+    return;
+  end if;
   perform
   from pushq.call c
   where c.tenant_id = tenant and c.called_at > since and c.called_at <= since + interval '2 seconds'

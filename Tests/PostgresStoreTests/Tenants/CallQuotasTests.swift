@@ -1,3 +1,4 @@
+import LocalStack
 import TestSupport
 import Testing
 import Transport
@@ -103,6 +104,47 @@ extension `A tenant's quota` {
             }
             #expect(error?.description.contains("has reached its limit of 1 calls a second") == true)
         }
+    }
+
+    /// The rows that stand for calls are in an unlogged table, which no standby can read.
+    @Test func `of calls limits none on a standby, and refuses none there`() async throws {
+        let reaper = try Reaper()
+        let loop = EventLoop(name: "calls on a standby")
+        defer { loop.shutDown() }
+        let primary = try await PrivatePostgres.start(reaper: reaper)
+        let standby = try await PrivatePostgres.startStandby(of: primary, reaper: reaper)
+        try await loop.run { actor in
+            func connect(to server: PrivatePostgres, as login: String) async throws -> PostgresConnection {
+                let address = try DatabaseAddress(url: server.connectionString(user: login), environment: [:])
+                return try await PostgresConnection.connect(to: address, as: "test", on: actor.loop)
+            }
+            let store = try await connect(to: primary, as: PrivatePostgres.superuser)
+            _ = try await Migrator(store).run()
+            _ = try await store.createTenant("acme")
+            _ = try await store.createApp("com.acme", of: "acme")
+            _ = try await store.createQueue(QueueFixture.name)
+            try await store.runScript("create role shop login")
+            try await store.grantTenant("acme", to: "shop", isReadOnly: false)
+            try await set(store) { $0.calls = .limit(1) }
+            try await store.runScript(#"select pushq.send('\#(QueueFixture.name)', \#(Self.payload), '{aa}')"#)
+            let end = try await store.execute(Statement("end", "select pg_current_wal_lsn()::text as lsn")).one()
+            let replica = try await connect(to: standby, as: PrivatePostgres.superuser)
+            let hasAll = Statement("has all", "select pg_last_wal_replay_lsn() >= $1::text::pg_lsn as has_all")
+            try await eventually("the standby has all of that", within: .seconds(60)) {
+                try await replica.execute(hasAll, [.text(end.text("lsn"))]).one().bool("has_all")
+            }
+            let shop = try await connect(to: standby, as: "shop")
+            for call in [
+                "status('\(QueueFixture.name)', 1)", "trace('\(QueueFixture.name)', token => 'aa')",
+                "feedback_after('\(QueueFixture.name)')",
+                "preview_campaign('\(QueueFixture.name)', 'k', payload => \(Self.payload))",
+                "show_campaigns('\(QueueFixture.name)', null, 1)", "show_campaigns(null, null, 1)",
+            ] {
+                for _ in 1...2 { try await shop.runScript("select count(*) from pushq.\(call)") }
+            }
+            for connection in [store, replica, shop] { connection.close() }
+        }
+        await reaper.end()
     }
 
     @Test(arguments: ["", "setseed(0.5), "])
