@@ -124,8 +124,7 @@ struct WorkerPage {
         return named
     }
 
-    /// The codes of refusals that are written even at zero. Otherwise the alert on bad tokens
-    /// (deploy/prometheus/rules.yml) would miss the first ones.
+    /// The codes of refusals that are written even at zero. Otherwise a rate of bad tokens would miss the first ones.
     private static let alarmingRefusals = [Reason.badDeviceToken, .deviceTokenNotForTopic].map { Int($0.code) }
 
     private static func labels(of queue: QueueName?) -> [String] {
