@@ -34,10 +34,12 @@ extension `Real processes with several databases` {
                     let ended = try await Executable.admin.run(command, environment: environment)
                     try #require(ended.code == 0, "\(command): \(ended.errors)")
                 }
-                let late = try await Executable.admin.run(
-                    ["migrate", "--database-number", "6"], environment: environment)
-                #expect(late.code == 1 && late.output == "the schema is up to date\n", "\(late)")
-                #expect(late.errors.contains("the number 5 of this database cannot be changed"), "\(late)")
+                for options in [[], ["--dry-run"]] {
+                    let late = try await Executable.admin.run(
+                        ["migrate", "--database-number", "6"] + options, environment: environment)
+                    #expect(late.code == 1 && late.output == "the schema is up to date\n", "\(late)")
+                    #expect(late.errors.contains("the number 5 of this database cannot be changed"), "\(late)")
+                }
             }
 
             /// Sends to a new device, and returns the identifier of the send.

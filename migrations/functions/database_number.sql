@@ -12,13 +12,25 @@ language sql stable as $$ select (last_value & 1023)::int from pushq.id $$;
 create or replace function pushq.set_database_number(number int) returns void
 language plpgsql as $$
 begin
+  if number is distinct from pushq.database_number() then
+    lock table pushq.queue in share mode;
+  end if;
+  perform pushq.check_database_number(number);
+  if number <> pushq.database_number() then
+    execute format('alter sequence pushq.id minvalue %s start %1$s restart', 1024 + number);
+  end if;
+end $$;
+
+-- Raises an error if this database cannot get the number. It changes nothing: a dry run of `migrate` calls it alone.
+create or replace function pushq.check_database_number(number int) returns void
+language plpgsql stable as $$
+begin
   if number is null or number not between 0 and 1023 then
     raise exception 'a database has a number between 0 and 1023, not %', number using errcode = 'PQ400';
   end if;
   if number = pushq.database_number() then
     return;
   end if;
-  lock table pushq.queue in share mode;
   if exists (select from pushq.queue) or exists (select from pushq.tenant_move)
     or (select s.is_called from pushq.id s) then
     raise exception 'the number % of this database cannot be changed, because identifiers with it are in use',
@@ -26,7 +38,6 @@ begin
       using errcode = 'PQ409',
             hint = 'give a number to a database before its first queue is created, or create a new database';
   end if;
-  execute format('alter sequence pushq.id minvalue %s start %1$s restart', 1024 + number);
 end $$;
 
 -- Makes this database draw only ids above `id`, which another database has drawn. It skips more ids than necessary, so

@@ -86,6 +86,17 @@ package struct Migrator {
         }
     }
 
+    /// Checks whether the database may get this number, and changes nothing.
+    /// - Throws: as ``setDatabaseNumber(_:within:)``. Does not throw if there is no schema yet, or one that is older
+    ///   than this check.
+    package func checkDatabaseNumber(_ number: Int32) async throws {
+        try await connection.transaction {
+            guard try await connection.execute(.mayCheckDatabaseNumber).one().bool("may") else { return }
+            try await becomeOwner()
+            _ = try await connection.execute(.checkDatabaseNumber, ["number": .int4(number)])
+        }
+    }
+
     /// Returns what is missing, and changes nothing.
     package func dryRun() async throws -> Report {
         try await connection.transaction {
@@ -267,6 +278,11 @@ extension PostgresConnection {
 extension Statement {
     fileprivate static let setDatabaseNumber = Statement(
         "set_database_number", "select pushq.set_database_number($number)")
+    fileprivate static let mayCheckDatabaseNumber = Statement(
+        "may_check_database_number",
+        "select to_regprocedure('pushq.check_database_number(integer)') is not null as may")
+    fileprivate static let checkDatabaseNumber = Statement(
+        "check_database_number", "select pushq.check_database_number($number)")
     /// Reads the catalogs themselves: a session that has waited for an advisory lock may have cached that there is no
     /// such table.
     fileprivate static let mayLockMigrations = Statement(

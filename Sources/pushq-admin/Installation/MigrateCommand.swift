@@ -35,13 +35,16 @@ struct MigrateCommand: Command {
                 throw Failure.noRole(role)
             }
             let migrator = Migrator(store, version: Version.current)
-            guard !dryRun else { return try await migrator.dryRun() }
-            let report = try await migrator.run()
+            let report = try await dryRun ? migrator.dryRun() : migrator.run()
             var numberGiven: DatabaseNumber?
             do {
-                if let number { try await migrator.setDatabaseNumber(number.value) }
+                if let number, dryRun {
+                    try await migrator.checkDatabaseNumber(number.value)
+                } else if let number {
+                    try await migrator.setDatabaseNumber(number.value)
+                }
                 numberGiven = number
-                if let role { try await store.setUpWorkerRole(role) }
+                if let role, !dryRun { try await store.setUpWorkerRole(role) }
             } catch {
                 // What was applied stays applied.
                 show(report, role: nil, number: numberGiven, console)

@@ -74,6 +74,17 @@ import Transport
         }
     }
 
+    @Test func `is not changed by a check, with or without a schema`() async throws {
+        try await withEmptyDatabase { _, database in
+            let migrator = Migrator(try await database.connect())
+            try await migrator.checkDatabaseNumber(7)
+            _ = try await migrator.run()
+            try await migrator.checkDatabaseNumber(7)
+            let number = Statement("number", "select pushq.database_number() as number")
+            #expect(try await migrator.connection.execute(number).one().int4("number") == 0)
+        }
+    }
+
     @Test func `is kept once there are queues, and may be said again`() async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
@@ -83,9 +94,15 @@ import Transport
             try await makeQueue(connection)
             _ = try await connection.execute(Self.send)
             try await migrator.setDatabaseNumber(5)
+            try await migrator.checkDatabaseNumber(5)
             for number in [0, 6] as [Int32] {
                 let error = await #expect(throws: PostgresError.self) { try await migrator.setDatabaseNumber(number) }
                 #expect("\(try #require(error))".contains("the number 5 of this database cannot be changed"))
+                // A dry run says the same.
+                let checked = await #expect(throws: PostgresError.self) {
+                    try await migrator.checkDatabaseNumber(number)
+                }
+                #expect("\(try #require(checked))".contains("the number 5 of this database cannot be changed"))
             }
             for number in [-1, 1024] as [Int32] {
                 let error = await #expect(throws: PostgresError.self) { try await migrator.setDatabaseNumber(number) }
