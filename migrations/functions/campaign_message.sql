@@ -133,6 +133,7 @@ language plpgsql stable as $$
 declare
   m       record;
   texts   text[];                                         -- the payloads as written
+  for_web boolean := pushq.is_for_websites(queue_id);
   problem text;
 begin
   select * into m from pushq.read_message(given);
@@ -140,7 +141,8 @@ begin
   -- The default payload comes first.
   for n in 1 .. cardinality(m.plain) loop
     problem := coalesce(
-      pushq.draft_problem($1, m.plain[n]::json, $3, $4, $5, $6), pushq.fixed_problem($3, texts[n]::json));
+      pushq.draft_problem($1, m.plain[n]::json, $3, $4, $5, $6), pushq.fixed_problem($3, texts[n]::json),
+      case when for_web then pushq.website_problem(m.plain[n]::json, $3) end);
     if problem is null
       and pushq.message_kind($3, m.plain[n]::json) <> pushq.message_kind($3, m.plain[1]::json) then
       problem := 'its event is for tokens of another kind: use that of the default';

@@ -48,7 +48,7 @@ begin
   -- transaction.
   if num_nonnulls(user_key, user_keys, key, traceparent, send_by, expiration) > 0 or tokens is null
     or run_at is distinct from now() or num_nulls(at_most_once, urgent, replace_waiting) > 0 or replace_waiting
-    or at_most_once then
+    or at_most_once or queue like '%/web.%' then
     at_most_once := coalesce(at_most_once, false);
     urgent := coalesce(urgent, false);
     replace_waiting := coalesce(replace_waiting, false);
@@ -95,6 +95,9 @@ begin
     end if;
     if send_by is not null or expiration is not null or run_at > now() or not isfinite(run_at) then
       perform pushq.check_times(run_at, 'run_at', send_by, expiration);
+    end if;
+    if queue like '%/web.%' then
+      perform pushq.check_website(body, push_type);
     end if;
     if at_most_once then
       perform pushq.warn_of_repetition();

@@ -243,6 +243,7 @@ create or replace function pushq.check_messages(
 language plpgsql stable as $$
 declare
   for_passes boolean := pushq.is_for_wallet_passes(q);
+  for_web    boolean := pushq.is_for_websites(q);
   of_topic   text    := pushq.topic_problem(q, push_type);
   wrong      record;
 begin
@@ -255,10 +256,12 @@ begin
     offset 0) g
   cross join lateral (
     select case
-      when replaces or pushq.is_usual(g.body, push_type, priority, expiration, g.collapse_id) is not true then coalesce(
+      when replaces or for_web or pushq.is_usual(g.body, push_type, priority, expiration, g.collapse_id) is not true
+      then coalesce(
         pushq.message_problem(g.body, push_type, priority, expiration, g.collapse_id, for_passes), of_topic,
         pushq.gateway_problem(q, g.body, push_type, priority, g.collapse_id),
         pushq.activity_problem(q, push_type, g.body),
+        case when for_web then pushq.website_problem(g.body, push_type) end,
         case when replaces and (push_type <> 'liveactivity' or g.body #>> '{aps,event}' = 'start')
              then 'replace_waiting is for updates and ends of Live Activities' end) end as problem) p
   where p.problem is not null

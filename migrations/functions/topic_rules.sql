@@ -9,6 +9,40 @@ begin
     where q.id = $1 and a.bundle_id like 'pass.%');
 end $$;
 
+-- Whether this queue's app is a website push ID, so that it sends to Safari.
+create or replace function pushq.is_for_websites(queue_id int) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (
+    select
+    from pushq.queue q
+    join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+    where q.id = $1 and a.bundle_id like 'web.%');
+end $$;
+
+-- Why a push to a website would not be shown, or null (Apple, "Notification Programming Guide for Websites": the key
+-- is not optional). APNs would accept it. What is wrong with any payload is found elsewhere.
+create or replace function pushq.website_problem(payload json, push_type text) returns text
+language plpgsql stable as $$
+begin
+  if push_type = 'alert' and json_typeof(payload -> 'aps') = 'object' and payload #>> '{aps,url-args}' is null then
+    return 'aps.url-args is missing, which a push to a website requires: set it to the values for its '
+           'urlFormatString, or to []';
+  end if;
+  return null;
+end $$;
+
+-- Refuses such a push. `pushq.send` calls it for a queue whose name says that it is for a website.
+create or replace function pushq.check_website(payload json, push_type text) returns void
+language plpgsql stable as $$
+declare
+  problem text := pushq.website_problem(payload, push_type);
+begin
+  if problem is not null then
+    raise exception using errcode = 'PQ400', message = problem;
+  end if;
+end $$;
+
 -- Why this queue cannot send a push type, or null: its certificate does not name the topic. APNs would answer
 -- TopicDisallowed, and the whole queue would pause. Only push types with a topic of their own are looked up, so others
 -- cost nothing more.
