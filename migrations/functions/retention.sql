@@ -286,42 +286,66 @@ begin
   return gone;
 end $$;
 
--- Deletes up to `step` rows of updates that were due more than `days` ago, if no older update waits: without the row,
--- the older update would be sent. Rows that a producer has locked stay until the next round. Returns the number of
--- deleted rows. Each queue is one look-up in an index; the waiting messages are read only for queues with such old
--- rows.
-create or replace function pushq.forget_updates(days int, step int) returns bigint
+-- The queues that have rows of updates which were due more than `days` ago. Each queue is one look-up in an index.
+create or replace function pushq.queues_with_old_updates(days int) returns setof int
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+  select q.id
+  from pushq.queue q
+  where exists (
+    select from pushq.newest_update e
+    where e.queue_id = q.id and e.due_at < now() - make_interval(days => days));
+end $$;
+
+-- When the oldest of some updates that wait was due: of those in the queue's next `step` jobs after `after_job`, and of
+-- those that workers hold. Null without any. `last_job` is the last of these jobs; null if there are no more.
+--
+-- An update that still waits when all jobs have been read, step by step, was seen: each step reads what is held at its
+-- time, and what continues in another job has a higher number there, which a later step reads.
+create or replace function pushq.oldest_update(
+  q int, after_job bigint, step int, out oldest timestamptz, out last_job bigint
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off as $$
+begin
+  with page as materialized (
+    select j.id, j.body_day, j.message_id
+    from pushq.job j
+    where j.queue_id = q and j.id > after_job
+    order by j.id
+    limit step)
+  select (
+           select min(m.due_at)
+           from (
+             select p.body_day, p.message_id from page p
+             union
+             select l.body_day, l.message_id from pushq.lease l where l.queue_id = q) w
+           cross join lateral (
+             select m.due_at
+             from pushq.message m
+             where m.day = w.body_day and m.queue_id = q and m.id = w.message_id
+             limit 1) m),
+         (select max(p.id) from page p having count(*) = step)
+  into oldest, last_job;
+end $$;
+
+-- Deletes up to `step` rows of a queue's updates that were due more than `days` ago, if no older update waits: without
+-- the row, the older update would be sent. `oldest` is when the oldest one that waits was due; null without any. Rows
+-- that a producer has locked stay until the next round. Returns the number of deleted rows.
+create or replace function pushq.forget_updates(q int, days int, oldest timestamptz, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
   gone bigint;
 begin
-  with queues as materialized (
-    select q.id
-    from pushq.queue q
-    where exists (
-      select from pushq.newest_update e
-      where e.queue_id = q.id and e.due_at < now() - make_interval(days => days)))
   delete from pushq.newest_update n
   where n.ctid = any (array(
-    select o.ctid
-    from queues q
-    cross join lateral (
-      select min(m.due_at) as due_at
-      from (
-        select j.body_day, j.message_id from pushq.job j where j.queue_id = q.id
-        union
-        select l.body_day, l.message_id from pushq.lease l where l.queue_id = q.id) w
-      join pushq.message m on m.day = w.body_day and m.queue_id = q.id and m.id = w.message_id
-      where m.due_at is not null) oldest
-    cross join lateral (
-      select r.ctid
-      from pushq.newest_update r
-      where r.queue_id = q.id and r.due_at < now() - make_interval(days => days)
-        and (oldest.due_at is null or r.due_at <= oldest.due_at)
-      order by r.due_at
-      limit step
-      for update of r skip locked) o
-    limit step));
+    select r.ctid
+    from pushq.newest_update r
+    where r.queue_id = q and r.due_at < now() - make_interval(days => days) and (oldest is null or r.due_at <= oldest)
+    order by r.due_at
+    limit step
+    for update of r skip locked));
   get diagnostics gone = row_count;
   return gone;
 end $$;

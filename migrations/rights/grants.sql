@@ -46,6 +46,7 @@ declare
     'drop_partition',
     'forget_activities',
     'forget_audit', 'forget_list', 'forget_old', 'forget_sends', 'forget_updates', 'judge_campaigns', 'lists_to_forget',
+    'oldest_update', 'queues_with_old_updates',
     'retry_refused_queues',
     'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'pause_for_channel', 'queues_under_way', 'run_due_schedule',

@@ -4,7 +4,12 @@ extension Statement {
 
     static let forgetOld = Statement("forget_old", "select pushq.forget_old($table, $days::int, 5000) as gone")
     static let forgetSends = Statement("forget_sends", "select pushq.forget_sends($table, $days::int, 5000) as gone")
-    static let forgetUpdates = Statement("forget_updates", "select pushq.forget_updates($days::int, 5000) as gone")
+    fileprivate static let queuesWithOldUpdates = Statement(
+        "queues_with_old_updates", "select u as queue_id from pushq.queues_with_old_updates($days::int) u order by u")
+    fileprivate static let oldestUpdate = Statement(
+        "oldest_update", "select oldest, last_job from pushq.oldest_update($queue_id, $after_job, 5000)")
+    fileprivate static let forgetUpdates = Statement(
+        "forget_updates", "select pushq.forget_updates($queue_id, $days::int, $oldest, 5000) as gone")
     static let forgetAudit = Statement("forget_audit", "select pushq.forget_audit(5000) as gone")
     static let forgetRecentPushes = Statement(
         "forget_recent_pushes",
@@ -79,7 +84,6 @@ extension PostgresConnection {
             (.forgetSends, keyDays + ["table": .text("send_key")]),
             (.forgetSends, keyDays + ["table": .text("cancelled")]),
             (.forgetOld, days + ["table": .text("empty_send")]),
-            (.forgetUpdates, days),
             (.forgetOld, days + ["table": .text("stuck_job")]),
             (.forgetAudit, [:]),
         ] as [(Statement, Parameters)] {
@@ -89,6 +93,9 @@ extension PostgresConnection {
                 }
             }
         }
+        await note { open throws(PostgresError) in
+            try await open.forgetUpdates(days: .int4(Int32(retention.days)), while: mayContinue)
+        }
         for statement in [.forgetRecentPushes, .forgetActivities] as [Statement] {
             await note { open throws(PostgresError) in try await open.forgetPageByPage(statement, while: mayContinue) }
         }
@@ -96,6 +103,31 @@ extension PostgresConnection {
         await note { open throws(PostgresError) in _ = try await open.execute(.forgetSleepers) }
         await note { open throws(PostgresError) in try await open.forgetLists(while: mayContinue) }
         try problems.throwFirst()
+    }
+
+    /// Deletes the rows of updates that were the newest long ago, queue by queue. What waits in a queue is read once,
+    /// and in steps: there may be millions of jobs.
+    private func forgetUpdates(
+        days: Parameter, while mayContinue: () async throws(PostgresError) -> Bool
+    ) async throws(PostgresError) {
+        for row in try await execute(.queuesWithOldUpdates, ["days": days]) {
+            let queue = Parameter.int4(row.int4("queue_id"))
+            var oldest: Int64?
+            var last: Int64? = 0
+            while let after = last {
+                guard try await mayContinue() else { return }
+                let page = try await execute(.oldestUpdate, ["queue_id": queue, "after_job": .int8(after)]).one()
+                if !page.isNull("oldest") {
+                    oldest = min(oldest ?? .max, page.timestamptz("oldest"))
+                }
+                last = page.optionalInt8("last_job")
+            }
+            let parameters: Parameters = ["queue_id": queue, "days": days, "oldest": .timestamptz(oldest)]
+            while try await mayContinue(),
+                try await execute(.forgetUpdates, parameters).one().count("gone") == 5000
+            {
+            }
+        }
     }
 
     /// Performs a statement that deletes from one page of a table by device, for page after page in the order of keys.
