@@ -264,7 +264,8 @@ declare
   j       pushq.job;
   m       pushq.message;
   place   int;
-  outcome int;
+  outcome int;                                            -- 0 while none is known
+  kind    text;                                           -- of the outcome
   slices  smallint[];
   -- Sends without an answer: those by then, those that rows have told, and those that no other row tells.
   losses  int;
@@ -314,16 +315,16 @@ begin
       return next;
     end if;
     job_id := b.job_id;
-    outcome := get_byte(e.outcomes, place - 1);
+    outcome := coalesce(get_byte(coalesce(e.outcomes, l.outcomes, j.outcomes), place - 1), 0);
+    kind := pushq.outcome_kind(outcome);
     -- Until a job ends, its losses are those of the recipients that wait.
     losses := case when m.at_most_once then 0
                    when e.job_id is not null then coalesce(get_byte(e.losses, place - 1), 0)
-                   when coalesce(get_byte(coalesce(l.outcomes, j.outcomes), place - 1), 0) = 0
-                     then coalesce(l.losses, j.losses, 0)
+                   when outcome = 0 then coalesce(l.losses, j.losses, 0)
                    else told end;
     -- An unknown outcome and a retry without an answer tell of one loss themselves.
     untold := losses - told
-      - case when pushq.outcome_kind(outcome) = 'unknown'
+      - case when kind = 'unknown'
                or outcome >= 192 and (pushq.reason(outcome & 63)).reason = 'NoAnswer' then 1 else 0 end;
     if untold > 0 then
       at := null; attempt := null;
@@ -337,8 +338,6 @@ begin
     if e.job_id is null then
       attempt := coalesce(l.attempt, j.attempt);
       worker := pushq.worker_name(l.worker_id);
-      outcome := get_byte(coalesce(l.outcomes, j.outcomes, E'\\x00'),
-                          case when coalesce(l.outcomes, j.outcomes) is null then 0 else place - 1 end);
       at := coalesce(l.run_at, nullif(j.run_at, 'infinity'));
       if outcome <> 0 then
         select * into what, status, reason from pushq.trace_outcome(outcome, null, null, m.at_most_once);
@@ -362,8 +361,8 @@ begin
       end if;
     end if;
     -- The next job of the recipient: of this or the next attempt, or, after a retry by hand, a new first one.
-    slices := case when pushq.outcome_kind(outcome) in ('retried', 'postponed') then array[-attempt, -attempt - 1]
-                   when pushq.outcome_kind(outcome) = 'failed' and e.retried_at is not null then '{-1}' end;
+    slices := case when kind in ('retried', 'postponed') then array[-attempt, -attempt - 1]
+                   when kind = 'failed' and e.retried_at is not null then '{-1}' end;
     n := null;
     if slices is not null then
       select * into n
@@ -374,7 +373,7 @@ begin
       limit 1;
     end if;
     -- A recipient that was handed over may reach the end of its next job before its first one ends.
-    if pushq.outcome_kind(outcome) in ('retried', 'postponed') and e.job_id is not null then
+    if kind in ('retried', 'postponed') and e.job_id is not null then
       at := least(at, (select r.ended_at
                        from pushq.result r
                        where r.queue_id = q and r.root_id = root and r.job_id = n.job_id));
@@ -382,7 +381,7 @@ begin
     return next;
     if slices is null then
       return;
-    elsif pushq.outcome_kind(outcome) = 'failed' then
+    elsif kind = 'failed' then
       told := 0;
     end if;
     b := n;
