@@ -12,7 +12,10 @@ extension HealthCheck {
                     .command("pushq-admin webhook test \(tenant)"))
                 : HealthFinding(
                     .warning, "webhook of \(tenant)", "has reports waiting, and no worker has sent them for \(time)",
-                    .advice("run a worker that has the master key of its secret: docs/security.md, Another master key"))
+                    .advice(
+                        "run a worker that has the master key of its secret: docs/security.md, Another master key; "
+                            + "if the key is lost: pushq-admin webhook set \(tenant) --new-secret "
+                            + "(docs/security.md, If it is lost)"))
         }
         return failing
             + (try await connection.execute(.webhooksWithLostReports).map { row in

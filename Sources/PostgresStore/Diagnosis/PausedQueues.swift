@@ -18,11 +18,9 @@ extension HealthCheck {
                             + "\(ShellWords.quoted(row.text("credential"))) \(row.text("files"))")
                 } else if isForTokens {
                     .advice(
-                        "cancel what was for these tokens (pushq-admin campaign list, pushq-admin job list), import "
-                            + "their file into the right queue (pushq-admin device import), deactivate them here: "
-                            + "(echo token,active; tail -n +2 FILE | cut -d, -f1 | sed 's/$/,false/') | pushq-admin "
-                            + "device import \(queue) -, and then: pushq-admin queue resume \(queue) "
-                            + "(docs/troubleshooting.md, Tokens in the wrong queue)")
+                        "cancel what was for these tokens (pushq-admin campaign list, pushq-admin job list), move "
+                            + "them to the right queue (docs/troubleshooting.md, Tokens in the wrong queue), and then: "
+                            + "pushq-admin queue resume \(queue)")
                 } else {
                     .command("pushq-admin queue resume \(queue)")
                 }

@@ -407,11 +407,9 @@ struct Fault: Sendable, CustomTestStringConvertible {
                 paused_reason = pushq.bad_tokens_problem(q.id, 'BadDeviceToken', 40, 40, array[]::bytea[])
             """, .error, "queue \(queue)", "40 of the last 40 answers were BadDeviceToken",
             .advice(
-                "cancel what was for these tokens (pushq-admin campaign list, pushq-admin job list), import "
-                    + "their file into the right queue (pushq-admin device import), deactivate them here: "
-                    + "(echo token,active; tail -n +2 FILE | cut -d, -f1 | sed 's/$/,false/') | pushq-admin "
-                    + "device import \(queue) -, and then: pushq-admin queue resume \(queue) "
-                    + "(docs/troubleshooting.md, Tokens in the wrong queue)")),
+                "cancel what was for these tokens (pushq-admin campaign list, pushq-admin job list), move them to the "
+                    + "right queue (docs/troubleshooting.md, Tokens in the wrong queue), and then: pushq-admin queue "
+                    + "resume \(queue)")),
         Fault(
             "a login that was dropped without taking its tenant from it", .tenantLogins,
             "insert into pushq.tenant_login (login, tenant_id) select 'gone', id from pushq.tenant", .warning,
@@ -503,7 +501,8 @@ struct Fault: Sendable, CustomTestStringConvertible {
               from pushq.queue q, (values (7, 60), (8, 30), (9, 1)) l(c, m)
             """, .warning, "webhook of acme", "has reports waiting, and no worker has sent them for 30 min",
             .advice(
-                "run a worker that has the master key of its secret: docs/security.md, Another master key")),
+                "run a worker that has the master key of its secret: docs/security.md, Another master key; if the "
+                    + "key is lost: pushq-admin webhook set acme --new-secret (docs/security.md, If it is lost)")),
         Fault(
             "a webhook whose receiver is away", .webhooks,
             """
