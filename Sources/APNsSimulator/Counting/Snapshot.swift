@@ -18,6 +18,9 @@ package struct Snapshot: Sendable, Equatable, Encodable {
     package var abandoned = 0
     /// Requests whose answer is not due yet.
     package var waiting = 0
+    /// Streams that clients opened beyond SETTINGS_MAX_CONCURRENT_STREAMS. Each was refused (REFUSED_STREAM), and does
+    /// not count as a request.
+    package var excessStreams = 0
     /// Requests by topic.
     package var topics: [String: Int] = [:]
     /// Requests by second. The first element is for `firstSecond` (seconds since 1970).
@@ -44,6 +47,7 @@ package struct Snapshot: Sendable, Equatable, Encodable {
         case arrived, distinct, repeated, accepted, refused
         case answeredFinally = "answered_finally"
         case silenced, abandoned, waiting, topics
+        case excessStreams = "excess_streams"
         case perSecond = "per_second"
         case firstSecond = "first_second"
         case firstArrival = "first_arrival_us"

@@ -13,6 +13,7 @@ struct Tally {
     var silenced = 0
     var abandoned = 0
     var waiting = 0
+    var excessStreams = 0
     var connections = 0
     var failedHandshakes = 0
     var fullHandshakes = 0
@@ -68,6 +69,7 @@ struct Tally {
         snapshot.silenced = silenced
         snapshot.abandoned = abandoned
         snapshot.waiting = waiting
+        snapshot.excessStreams = excessStreams
         snapshot.perSecond = seconds
         snapshot.firstSecond = firstSecond
         snapshot.firstArrival = firstArrival

@@ -285,7 +285,9 @@ extension PushSession: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
         guard !isClosed else { return }
         simulation.clock.refresh()
+        let excess = http.excessStreamCount
         http.receive(bytes, now: simulation.clock.monotonicNow, handler: self)
+        simulation.tally.excessStreams += http.excessStreamCount - excess
         flush()
     }
 

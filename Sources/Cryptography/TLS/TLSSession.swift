@@ -142,6 +142,12 @@ package enum TLSProgress: Equatable, Sendable {
         return unsafe String(decoding: UnsafeBufferPointer(start: start, count: Int(count)), as: UTF8.self)
     }
 
+    /// The name that the client has sent (SNI); nil if it sent none.
+    package var serverName: String? {
+        guard let name = unsafe SSL_get_servername(pointer, TLSEXT_NAMETYPE_host_name) else { return nil }
+        return unsafe String(cString: name)
+    }
+
     /// Whether the handshake resumed an earlier session, without certificates.
     package var isResumed: Bool { unsafe SSL_session_reused(pointer) == 1 }
 

@@ -88,10 +88,14 @@ extension HTTP2Connection {
         lastPeerStreamID = streamID
         // The client sent this request before it read the GOAWAY, so the request is ignored (RFC 9113 §6.8).
         if let goAwaySent, streamID > goAwaySent { return }
-        // A lower limit applies once the client has acknowledged it. The client may use a higher one before its ACK
-        // arrives.
-        let limit = [announcedSettings, settingsInForce].map { $0.maximumConcurrentStreams ?? .max }.reduce(0, max)
-        guard streams.count < limit else { throw .stream(streamID, .refusedStream, .tooManyStreams) }
+        // A lower limit applies once the client has acknowledged it, and the limits after it too: the client may have
+        // used a higher one in between. It may also use a higher one before its ACK arrives.
+        var limit = settingsInForce.maximumConcurrentStreams ?? .max
+        for settings in unacknowledgedSettings { limit = max(limit, settings.maximumConcurrentStreams ?? .max) }
+        guard streams.count < limit else {
+            excessStreams += 1
+            throw .stream(streamID, .refusedStream, .tooManyStreams)
+        }
         guard let summary = FieldRules.check(section, as: .request) else {
             throw .stream(streamID, .protocolError, .malformedMessage)
         }

@@ -43,6 +43,8 @@ package final class HTTP2Connection {
     var nextStreamID: UInt32
     /// The highest stream the client has opened, for a server.
     var lastPeerStreamID: UInt32 = 0
+    /// How many streams the client has opened beyond the limit, for a server.
+    var excessStreams = 0
     /// What a server remembers about closed streams.
     var closedStreams = ClosedStreams()
     /// The octets that the peer still accepts on the connection as a whole.
@@ -160,6 +162,9 @@ package final class HTTP2Connection {
 
     /// How many streams are open.
     package var openStreamCount: Int { streams.count }
+
+    /// How many streams the peer has opened beyond the limit of this side. Each was refused.
+    package var excessStreamCount: Int { excessStreams }
 
     /// How many octets of bodies wait for the peer's windows.
     package var blockedBodyByteCount: Int { bodies.byteCount }

@@ -63,6 +63,9 @@ package final class TLSConnection {
     /// The protocol that ALPN chose.
     package var negotiatedProtocol: String? { session.negotiatedProtocol }
 
+    /// The name that the client has sent (SNI); nil if it sent none.
+    package var serverName: String? { session.serverName }
+
     /// Whether the handshake resumed an earlier session.
     package var isResumed: Bool { session.isResumed }
 

@@ -28,8 +28,9 @@ import Testing
         let object = try #require(try JSONSerialization.jsonObject(with: json) as? [String: Any])
         #expect(
             object.keys.sorted() == [
-                "abandoned", "accepted", "answered_finally", "arrived", "connections", "distinct", "failed_handshakes",
-                "first_arrival_us", "first_second", "full_handshakes", "last_arrival_us", "open_connections",
+                "abandoned", "accepted", "answered_finally", "arrived", "connections", "distinct", "excess_streams",
+                "failed_handshakes", "first_arrival_us", "first_second", "full_handshakes", "last_arrival_us",
+                "open_connections",
                 "per_second",
                 "provider_tokens", "record_complete",
                 "refused", "repeated", "resumed_handshakes", "silenced", "topics", "waiting",

@@ -24,6 +24,23 @@ import Transport
         #expect(snapshot.abandoned == 0)
     }
 
+    /// RFC 9113 §5.1.2.
+    @Test func `is refused beyond the limit, counted, and no request`() async throws {
+        let rules = Rules(outcomes: [OutcomeRule(.silence, tokenPrefix: "511e")])
+        let snapshot = try await withSimulator(configured { ($0.rules, $0.streamLimit) = (rules, 10) }) { simulator in
+            try await RawClient.with(simulator) { client in
+                let pushes: [UInt8] = (0..<12).flatMap { Push.unanswered($0 * 2 + 1) }
+                client.send(Self.start + frame(FrameType.settings, .ack) + pushes)
+                #expect(await client.when { client.frames.count { $0.type == FrameType.rstStream } == 2 })
+                let resets = client.frames.filter { $0.type == FrameType.rstStream }
+                #expect(resets.map(\.streamID) == [21, 23])
+                #expect(resets.allSatisfy { $0.code == .refusedStream })
+            }
+        }
+        #expect(snapshot.excessStreams == 2)
+        #expect(snapshot.arrived == 10)
+    }
+
     /// The first answer is complete and waits for a window. Its slot belongs to another stream by then.
     @Test func `is not given up with one that is reset before its answer is through`() async throws {
         let snapshot = try await withSimulator(configured { $0.rules = Self.delayed }) { simulator in

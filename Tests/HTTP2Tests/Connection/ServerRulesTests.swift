@@ -108,6 +108,25 @@ import Testing
         #expect(server.events(after: request(3)) == [])
     }
 
+    /// The client may have opened streams under the limit in the middle before it read the last one.
+    @Test func `allows what any of its unacknowledged settings allows, and counts what is beyond`() {
+        let server = Peer.server()
+        for limit in [1, 10, 1] {
+            var settings = Settings()
+            settings.maximumConcurrentStreams = limit
+            server.connection.announce(settings)
+        }
+        let ack = frame(FrameType.settings, .ack)
+        server.receive(ack)
+        _ = server.recorder.take()
+        #expect(server.events(after: request(1) + request(3)).count == 2)
+        #expect(server.connection.excessStreamCount == 0)
+        server.receive(ack + ack)
+        _ = server.recorder.take()
+        #expect(server.events(after: request(5)) == [])
+        #expect(server.connection.excessStreamCount == 1)
+    }
+
     /// RFC 9113 §6.8.
     @Test func `passes over what comes after its GOAWAY, and answers what came before`() {
         let server = Peer.server()

@@ -18,6 +18,25 @@ import Testing
         #expect(received == Array("hello".utf8))
     }
 
+    /// A server with several names chooses its certificate by the name. An address must not be sent (RFC 6066 §3).
+    @Test(arguments: [("localhost", "localhost"), ("127.0.0.1", "no name")])
+    func `tells the server for which name it has come`(host: String, name: String) async throws {
+        let (client, server) = (try TestTrust.client(), try TestTrust.server())
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let received = try await loop.run { actor in
+            let listener = try TLSListener(context: server, loop: actor.loop) {
+                Peer($0).send(Array(($0.serverName ?? "no name").utf8))
+            }
+            defer { listener.close() }
+            let peer = Peer(try await actor.loop.connect(to: host, port: listener.port, context: client))
+            await peer.until { peer.received.count >= name.utf8.count }
+            peer.connection.close()
+            return String(decoding: peer.received, as: UTF8.self)
+        }
+        #expect(received == name)
+    }
+
     @Test func `carries megabytes both ways while either side blocks`() async throws {
         let client = try TestTrust.client()
         let sent = (0..<12_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
