@@ -197,6 +197,9 @@ final class Intake {
     private func claim(_ quotas: [ClaimQuota]) async throws(PostgresError) {
         // An end may have been refused since the claim was planned.
         guard settler.prevention == nil else { return state.noteClaimed([], now: .now) }
+        // While the claim is under way, and after it has emptied the lanes, what it takes is no reason to poll again at
+        // once: each push of a stream would be claimed by itself.
+        for quota in quotas { queues[quota.queueID]?.forgetStock(in: quota.lane) }
         // Outcomes of pushes must be recorded; otherwise other workers would send the pushes again.
         _ = try await leases.connection()
         try await queues.learn(Set(quotas.map(\.queueID)), forClaim: true)
@@ -211,6 +214,7 @@ final class Intake {
                 translationRoom: jobs.translations.room(within: settings.maximumTranslations))
             figures.counts.note(.claim, took: begun.duration(to: .now))
             figures.counts.jobsClaimed += claimed.count
+            noteMoreWaiting(behind: claimed, of: quotas)
             var asked: [ClaimedJob] = []
             let known = try await connection.withSuccessors(
                 claimed.filter { !$0.awaitsRecipients }, workerID: workerID)
@@ -240,6 +244,22 @@ final class Intake {
             let tenantID = queues[quota.queueID]?.settings.tenantID ?? 0
             quota.translationRoom = jobs.translations.room(of: tenantID, within: settings.maximumTranslations)
             return quota
+        }
+    }
+
+    /// Notes in which lanes more jobs may wait: those of which a claim has brought as many as it might. If it has
+    /// brought translations, it may have left others in any lane for want of room.
+    private func noteMoreWaiting(behind claimed: [ClaimedJob], of quotas: [ClaimQuota]) {
+        let mayLackRoom = claimed.contains { ($0.personal?.message.translationBytes ?? 0) > 0 }
+        var counts: [LanePlace: Int] = [:]
+        // Most claims are of one lane.
+        if quotas.count > 1 {
+            for job in claimed { counts[LanePlace(job.key.queueID, job.lane), default: 0] += 1 }
+        }
+        for quota in quotas {
+            let place = LanePlace(quota.queueID, quota.lane)
+            let count = quotas.count > 1 ? counts[place, default: 0] : claimed.count
+            if mayLackRoom || count >= quota.jobs { queues[quota.queueID]?.noteMoreWaiting(in: quota.lane) }
         }
     }
 

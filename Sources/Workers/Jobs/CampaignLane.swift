@@ -17,7 +17,7 @@ final class CampaignLane: Throttleable {
     var heldJobs = 0
     /// The average number of recipients of the claimed jobs.
     var jobSize: Double
-    /// Whether a poll found jobs that are not claimed.
+    /// Whether jobs wait to be claimed, as far as polls and claims have shown.
     var hasMoreWaiting = false
     /// With fewer held recipients than this, the lane could soon send more than it holds.
     var lowWater = 0

@@ -186,7 +186,26 @@ final class QueueState {
         if let campaign = campaigns[lane] {
             campaigns.noteWaiting(in: campaign, lowWater: lowWater)
         } else {
-            shared.noteWaiting(lowWater: lowWater)
+            shared.noteWaiting(in: lane, lowWater: lowWater)
+        }
+    }
+
+    /// Called before a claim from a lane: forgets that jobs wait there. ``noteMoreWaiting(in:)`` follows if the claim
+    /// leaves any.
+    func forgetStock(in lane: Lane) {
+        if let campaign = campaigns[lane] {
+            campaign.hasMoreWaiting = false
+        } else {
+            shared.forgetStock(in: lane)
+        }
+    }
+
+    /// Notes that a claim has left jobs in a lane. They are worth claiming as what the last poll found there was.
+    func noteMoreWaiting(in lane: Lane) {
+        if let campaign = campaigns[lane] {
+            campaign.hasMoreWaiting = true
+        } else {
+            shared.noteWaiting(in: lane)
         }
     }
 

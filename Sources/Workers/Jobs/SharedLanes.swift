@@ -10,9 +10,9 @@ struct SharedLanes {
     private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.shared.count)
     /// The average number of recipients of the claimed jobs.
     private var jobSizes: [Double] = [50, 50, 500]
-    /// Whether a poll found unclaimed jobs. With fewer held recipients than `lowWater`, the queue could soon send more
-    /// than it holds.
-    private var hasMoreWaiting = false
+    /// Whether jobs wait to be claimed, by lane. With fewer held recipients than `lowWater`, the queue could soon send
+    /// more than it holds.
+    private var hasMoreWaiting = [Bool](repeating: false, count: Lane.shared.count)
     private var lowWater = 0
 
     // MARK: Jobs
@@ -68,14 +68,25 @@ struct SharedLanes {
     /// The average number of recipients of a lane's jobs.
     func jobSize(of lane: Lane) -> Double { jobSizes[Self.index(of: lane)] }
 
-    /// Notes that a poll found jobs. They are worth claiming while fewer recipients than `lowWater` are held.
-    mutating func noteWaiting(lowWater: Int) { (hasMoreWaiting, self.lowWater) = (true, lowWater) }
+    /// Notes that a poll found jobs in a lane. They are worth claiming while fewer recipients than `lowWater` are held.
+    mutating func noteWaiting(in lane: Lane, lowWater: Int) {
+        noteWaiting(in: lane)
+        self.lowWater = lowWater
+    }
 
-    /// Forgets that jobs wait.
-    mutating func forgetStock() { hasMoreWaiting = false }
+    /// Notes that jobs wait in a lane behind those that were claimed.
+    mutating func noteWaiting(in lane: Lane) { hasMoreWaiting[Self.index(of: lane)] = true }
+
+    /// Forgets that jobs wait in a lane.
+    mutating func forgetStock(in lane: Lane) { hasMoreWaiting[Self.index(of: lane)] = false }
+
+    /// Forgets that jobs wait in any lane.
+    mutating func forgetStock() {
+        for lane in hasMoreWaiting.indices { hasMoreWaiting[lane] = false }
+    }
 
     /// Whether the queue could soon send more than it holds, and jobs wait.
-    var runsLow: Bool { hasMoreWaiting && unsent < lowWater }
+    var runsLow: Bool { hasMoreWaiting.contains(true) && unsent < lowWater }
 
     private static func index(of lane: Lane) -> Int { Int(lane.peer.rawValue) }
 }

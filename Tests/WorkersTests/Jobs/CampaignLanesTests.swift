@@ -165,6 +165,23 @@ import Testing
         #expect(queue.takeRunsLow())
     }
 
+    @Test func `do not run low while a claim takes what waits, unless it leaves more`() {
+        let queue = JobFixture.queue()
+        queue.route = GatewayRoute(FakeGateway())
+        learn(1, rate: 10, queue)
+        let job = job(1, recipients: 6)
+        queue.add(job)
+        queue.noteWaiting(in: lane(1), lowWater: 5)
+        queue.forgetStock(in: lane(1))
+        for _ in 0..<2 { send(from: job) }
+        queue.usePermits(2, in: lane(1), at: start)
+        #expect(!queue.takeRunsLow())
+        queue.noteMoreWaiting(in: lane(1))
+        send(from: job)
+        queue.usePermits(1, in: lane(1), at: start)
+        #expect(queue.takeRunsLow())
+    }
+
     @Test func `are forgotten half a minute after they last had work`() {
         let queue = makeQueue(campaigns: 2)
         let campaign = queue.campaigns[lane(2)]!

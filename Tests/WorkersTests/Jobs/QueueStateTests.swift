@@ -17,6 +17,20 @@ import Testing
         queue.forgetStock(before: [], within: [QueueRange(queue.id)], coversAll: true)
         #expect(!queue.takeRunsLow())
     }
+
+    @Test func `are none any more while a claim takes them, unless it leaves some or another lane has some`() {
+        let queue = JobFixture.queue()
+        queue.route = GatewayRoute(FakeGateway())
+        for lane in [Lane.normal, .bulk] { queue.noteWaiting(in: lane, lowWater: 5) }
+        queue.forgetStock(in: .normal)
+        #expect(queue.takeRunsLow(), "they wait in the other lane")
+        queue.forgetStock(in: .bulk)
+        #expect(!queue.takeRunsLow())
+        queue.noteMoreWaiting(in: .bulk)
+        #expect(queue.takeRunsLow())
+        queue.add(JobFixture.job(recipients: 5, lane: .normal))
+        #expect(!queue.takeRunsLow(), "it holds enough")
+    }
 }
 
 @Suite struct `Broadcasts to a host of their own` {
