@@ -17,8 +17,11 @@ import QueueCore
 struct Endings {
     /// The maximum number of jobs of one statement. 20 to 40 jobs cost the least per recipient (docs/performance.md).
     static let maximumJobs = 128
-    /// The number of jobs that are written without waiting for the end of the interval.
+    /// So many jobs are written without waiting for the end of the interval if they have so many recipients.
     static let enoughJobs = 20
+    static let enoughRecipients = 1000
+    /// So many jobs are written without waiting however few recipients they have: single pushes have one each.
+    static let enoughSmallJobs = 100
     /// The time after which a job that another transaction locks is tried again.
     static let lockedPause = Duration.milliseconds(500)
     /// The time after which a locked job is reported.
@@ -106,6 +109,8 @@ struct Endings {
     private let jobs: HeldJobs
     /// Jobs with nothing in flight that are finished, or closed and to be ended or given back.
     private var through: [HeldJob] = []
+    /// The number of their recipients.
+    private var recipientsThrough = 0
     /// Batches of jobs that were through, to be written one after another.
     private var batches: [Batch] = []
     private var isUnderWay = false
@@ -126,7 +131,10 @@ struct Endings {
     }
 
     /// Whether there are enough jobs to write a batch before the end of the interval.
-    var hasEnough: Bool { through.count >= Self.enoughJobs }
+    var hasEnough: Bool {
+        through.count >= Self.enoughSmallJobs
+            || through.count >= Self.enoughJobs && recipientsThrough >= Self.enoughRecipients
+    }
 
     /// Why PostgreSQL probably refuses all jobs, and whether that is certain enough for a report; nil if it does not.
     var prevention: (problem: String, isConfirmed: Bool)? {
@@ -136,7 +144,10 @@ struct Endings {
     }
 
     /// Adds a job that is through.
-    mutating func add(_ job: HeldJob) { through.append(job) }
+    mutating func add(_ job: HeldJob) {
+        through.append(job)
+        recipientsThrough += job.outcomes.count
+    }
 
     /// Makes the remaining jobs be written without waiting for more, and then ends.
     mutating func stop() { isStopping = true }
@@ -149,6 +160,7 @@ struct Endings {
         if isUnderWay { return .wait(interval) }
         if batches.isEmpty, !through.isEmpty, isStopping || hasEnough || now >= nextTurn {
             through = addBatches(of: through, using: &generator)
+            countRecipients()
         }
         if !locked.isEmpty, now >= triesLockedAt {
             locked = addBatches(of: locked, using: &generator)
@@ -234,10 +246,15 @@ struct Endings {
             let jobs = refused[kind]?.due(now: now, using: &generator) ?? []
             if refused[kind]?.problem == nil {
                 through.insert(contentsOf: jobs, at: 0)
+                countRecipients()
             } else {
                 batches += makeBatches(of: jobs, using: &generator).batches
             }
         }
+    }
+
+    private mutating func countRecipients() {
+        recipientsThrough = through.reduce(0) { $0 + $1.outcomes.count }
     }
 
     private mutating func note(

@@ -106,12 +106,12 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
     @Test func `waits for the interval, or until there are enough for a batch`() throws {
         let dialogue = Dialogue()
         #expect(dialogue.ending() == nil)
-        _ = dialogue.holdDelivered(Endings.enoughJobs - 1)
+        _ = dialogue.holdDelivered(Endings.enoughSmallJobs - 1)
         dialogue.pass(.milliseconds(99))
         #expect(dialogue.ending() == nil)
         _ = dialogue.holdDelivered(1)
         let batch = try #require(dialogue.ending())
-        #expect(batch.jobs.count == Endings.enoughJobs && batch.isEnd)
+        #expect(batch.jobs.count == Endings.enoughSmallJobs && batch.isEnd)
         _ = dialogue.answer(written(batch.jobs), to: batch)
         #expect(dialogue.jobs.count == 0)
 
