@@ -43,24 +43,31 @@ extension Statement {
               select
               from pushq.campaign c
               where c.queue_id = f.queue_id and c.id = f.campaign_id and c.cancelled_at is not null)),
-        member as materialized (
-          select f.queue_id, f.lane,
+        -- What the recipients of a job have in common, looked up once for the job: hundreds of its recipients may
+        -- continue.
+        origin as materialized (
+          select f.place, f.stored, f.queue_id, f.lane,
                  case when f.job_id < c.new_end_before then c.send_by else f.send_by end as send_by,
-                 f.message_id, f.campaign_id, f.root_id, f.at_most_once, f.attempt + r.attempts as attempt,
-                 f.losses + r.losses as losses, f.run_at,
+                 f.message_id, f.campaign_id, f.root_id, f.at_most_once, f.attempt, f.losses, f.run_at, m.expiration,
+                 f.place in (select place from stopped) as is_stopped,
+                 f.place in (select place from stopped where is_alone) as is_alone
+          from sent_again p
+          join fenced f on f.place = p.place
+          join pushq.message m on m.day = f.body_day and m.queue_id = f.queue_id and m.id = f.message_id
+          left join pushq.fan_out c on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id),
+        member as materialized (
+          select o.queue_id, o.lane, o.send_by, o.message_id, o.campaign_id, o.root_id, o.at_most_once,
+                 o.attempt + r.attempts as attempt, o.losses + r.losses as losses, o.run_at,
                  -- What was cancelled is due at once, and ends as cancelled.
-                 case when f.place in (select place from stopped) then 0 else r.delay end as delay,
-                 case when f.place not in (select place from stopped) then r.quiet_until end as quiet_until,
-                 r.part, r.device_id, m.expiration,
-                 f.place in (select place from stopped where is_alone) as is_stopped
+                 case when o.is_stopped then 0 else r.delay end as delay,
+                 case when not o.is_stopped then r.quiet_until end as quiet_until,
+                 r.part, r.device_id, o.expiration, o.is_alone as is_stopped
           from unnest($again_places::bigint[], $again_ordinals::smallint[], $again_devices::bigint[],
                       $again_delays::bigint[], $again_attempts::smallint[], $again_losses::smallint[],
                       $again_groups::smallint[], $again_quiet::timestamptz[])
             as r(place, ordinal, device_id, delay, attempts, losses, part, quiet_until)
           -- Who continues elsewhere by the lease has a job already: the worker did not learn of that.
-          join fenced f on f.place = r.place and get_byte(f.stored, r.ordinal) < \#(Outcome.retries.lowerBound)
-          join pushq.message m on m.day = f.body_day and m.queue_id = f.queue_id and m.id = f.message_id
-          left join pushq.fan_out c on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id),
+          join origin o on o.place = r.place and get_byte(o.stored, r.ordinal) < \#(Outcome.retries.lowerBound)),
         again as materialized (
           select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once,
                  attempt, losses, delay, min(run_at) as run_at, min(expiration) as expiration, is_stopped, quiet_until,
