@@ -117,7 +117,9 @@ extension Statement {
           join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
           where (d.active or d.inactive_reason = any ($suspicions::smallint[])) and not r.suspect
             and pushq.known_since(d.registered_at, d.reactivated_at) <= r.reported_at
-            and (r.queue_id, r.device_id) not in (select queue_id, id from dying)),
+            and (r.queue_id, r.device_id) not in (select queue_id, id from dying)
+            -- Usually all reported devices are dying, and none is looked up again.
+            and (select count(*) from dying) < (select count(*) from report where not suspect)),
         kept_for_later as (
           insert into pushq.feedback_record (queue_id, token, reason, reported_at, root_id, job_id)
           select queue_id, token, reason, reported_at, root_id, job_id from left_for_later),
