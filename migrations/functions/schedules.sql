@@ -417,8 +417,8 @@ language sql stable as $$
     and (s.retry_at is null or s.retry_at <= now() or s.retry_at > now() + interval '30 minutes')
 $$;
 
--- Starts the due run of one schedule, over all queues, and returns what happened. No row if nothing is due. A schedule
--- that another transaction has locked is skipped.
+-- Starts the due run of one schedule, over all queues, and returns what happened. No row if nothing is due, or if today
+-- has no partition yet, as after days without a worker. A schedule that another transaction has locked is skipped.
 --
 -- The campaign and the schedule's next run are written in one transaction, so a worker that is lost in between has
 -- changed nothing. A run's campaign has the run's key, so that there is never a second one. Several runs are due if no
@@ -447,8 +447,9 @@ declare
   following timestamptz;
   skipped   timestamptz;                                  -- the last run that is left out; null: none
 begin
-  -- The usual case, by an index. The query below looks once at all schedules.
-  if not exists (select from pushq.schedule x where pushq.is_due(x)) then
+  -- The usual case, by an index. The query below looks once at all schedules. Upkeep first makes the day's partitions.
+  if not exists (select from pushq.schedule x where pushq.is_due(x))
+    or to_regclass('pushq.result' || to_char(pushq.today(), '_YYYYMMDD')) is null then
     return;
   end if;
   for of_tenant in

@@ -47,7 +47,8 @@ package struct DueRun: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Starts a due run of one schedule. Nil if nothing is due, or other workers are running all that is.
+    /// Starts a due run of one schedule. Nil if nothing is due, other workers are running all that is, or upkeep has
+    /// not made the day's partitions yet.
     package func runDueSchedule() async throws(PostgresError) -> DueRun? {
         try await execute(.runDueSchedule).first.map { row in
             let event: DueRun.Event =

@@ -16,8 +16,6 @@ struct SchedulesDuty: Duty {
     }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
-        // After days without a worker, upkeep first makes the partitions that a campaign needs.
-        guard try await store.connection().hasToday() else { return }
         while try await lease.mayContinue(), let run = try await store.connection().runDueSchedule() {
             if let leftOut = run.leftOut {
                 report(.scheduleMissed(queue: run.queue, schedule: run.schedule, runs: leftOut))
