@@ -56,7 +56,8 @@ package enum Notice: Equatable, Sendable {
 
 extension PostgresConnection {
     /// Registers `workerID` as a sleeper, which producers notify for the next twelve seconds; call it again before they
-    /// have passed. Poll once more afterwards, because producers that committed earlier have not notified this worker.
+    /// have passed. If they had passed, or it was no sleeper, poll once more afterwards, because producers that
+    /// committed earlier have not notified this worker.
     /// - Parameter pattern: the pattern of the queues that the worker serves; `*` stands for any text.
     package func fallAsleep(_ workerID: Int64, serving pattern: String) async throws(PostgresError) {
         let like = pattern.reduce(into: "") { text, character in

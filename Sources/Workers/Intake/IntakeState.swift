@@ -16,7 +16,7 @@ struct IntakeState {
         case presume([LanePlace])
         /// Claim jobs. Answered by ``noteClaimed(_:now:)`` or ``noteFailed()``.
         case claim([ClaimQuota])
-        /// Write the row. Answered by ``noteRow()``.
+        /// Write the row. Answered by ``noteRow(isWritten:now:)``.
         case fallAsleep
         /// Wait for this time, or until there is a reason to poll.
         case wait(Duration)
@@ -35,7 +35,8 @@ struct IntakeState {
         /// were presumed, and a poll comes next.
         case planned([[ClaimQuota]], Wakefulness.Found?)
         case claiming(then: [[ClaimQuota]], Wakefulness.Found?)
-        case writingRow
+        /// This wait follows if no notification can have been missed meanwhile; nil: a poll follows.
+        case writingRow(then: Duration?)
         case waiting(Duration)
         case failed
         case ended
@@ -155,7 +156,11 @@ struct IntakeState {
     private mutating func rest(_ found: Wakefulness.Found, at now: ContinuousClock.Instant) -> Step {
         switch wakefulness.next(after: found, now: now) {
         case .fallAsleep:
-            phase = .writingRow
+            phase = .writingRow(then: nil)
+            mayHaveRow = true
+            return .fallAsleep
+        case .reassure(let pause):
+            phase = .writingRow(then: pause)
             mayHaveRow = true
             return .fallAsleep
         case .wakeUp(let pause):
@@ -222,8 +227,10 @@ struct IntakeState {
     /// Notes that the row that makes producers notify this worker was written, or refused. Then this worker polls as if
     /// it were there: each ``EngineSettings/idlePoll``, and the row is written again after some seconds. If PostgreSQL
     /// was out of reach, ``noteRowInDoubt()`` follows.
-    mutating func noteRow() {
-        guard case .writingRow = phase else { fatalError("there was no row to write") }
+    mutating func noteRow(isWritten: Bool, now: ContinuousClock.Instant) {
+        guard case .writingRow(let pause) = phase else { fatalError("there was no row to write") }
+        let hasLasted = wakefulness.noteRow(isWritten: isWritten, now: now)
         phase = .awake
+        if let pause, hasLasted, !isRowInDoubt { phase = .waiting(pause) }
     }
 }

@@ -9,6 +9,9 @@ struct Wakefulness {
     enum Step: Equatable {
         /// Write the row, and poll once more at once, because no notification announces what was committed before.
         case fallAsleep
+        /// Write the row again. If the former row has lasted until then, nothing was missed: poll again after this
+        /// time. Otherwise poll at once.
+        case reassure(then: Duration)
         /// Delete the row, and poll again after this time.
         case wakeUp(then: Duration)
         case wait(Duration)
@@ -33,15 +36,19 @@ struct Wakefulness {
     private static let emptyPolls = 3
     private static let firstPause = Duration.milliseconds(4)
     private static let firstSleep = Duration.milliseconds(5)
-    /// How often the row is written again: producers read no row that is older than twelve seconds
-    /// (`migrations/0006_fleet.sql`), so that a worker that is gone is not notified for long.
+    /// How long producers read a row (`migrations/0006_fleet.sql`): a worker that is gone is not notified for long. So
+    /// the row is written again long before it lapses.
+    private static let rowLasts = Duration.seconds(12)
     private static let reassurance = Duration.seconds(5)
 
     private let busyPoll: Duration
     private let idlePoll: Duration
     /// Whether producers notify this worker, as far as it knows.
     private(set) var isAsleep = false
+    /// When the row was last to be written.
     private var assuredAt: ContinuousClock.Instant?
+    /// Until when producers read the row for certain; nil: there may be no row.
+    private var rowLastsUntil: ContinuousClock.Instant?
     private var emptyPolls = 0
     private var idleWait = Duration.zero
     private var pollTimes = PollTimes()
@@ -63,6 +70,14 @@ struct Wakefulness {
     /// Notes that the row may be gone: PostgreSQL was away, and loses the row in a crash or failover.
     mutating func noteRowInDoubt() { wake() }
 
+    /// Notes that the row was written, or refused. Returns whether the former row has lasted until now.
+    mutating func noteRow(isWritten: Bool, now: ContinuousClock.Instant) -> Bool {
+        let hasLasted = rowLastsUntil.map { now < $0 } ?? false
+        // It was written later than that, so it lasts at least as long.
+        if isWritten, let assuredAt { rowLastsUntil = assuredAt + Self.rowLasts }
+        return hasLasted
+    }
+
     /// Decides what to do after a poll.
     mutating func next(after found: Found, now: ContinuousClock.Instant) -> Step {
         pollTimes.note(found.pollTime)
@@ -77,24 +92,23 @@ struct Wakefulness {
         guard isAsleep else {
             emptyPolls += 1
             guard emptyPolls >= Self.emptyPolls else { return .wait(Self.firstPause * (1 << (emptyPolls - 1))) }
-            return fallAsleep(now)
+            isAsleep = true
+            assuredAt = now
+            return .fallAsleep
         }
-        if let assuredAt, now >= assuredAt + Self.reassurance { return fallAsleep(now) }
         idleWait = min(max(idleWait * 2, Self.firstSleep), idlePoll)
         // While jobs are held, an urgent one may arrive behind a pooler, which lets no notification through.
         let most = found.isHolding ? min(idleWait, busyPoll * 5) : idleWait
         // Thousands of queues may have work that cannot be sent now, so that a poll takes long and finds nothing.
-        return .wait(min(max(most, pollTimes.pause), max(found.nextDue, .milliseconds(1))))
-    }
-
-    private mutating func fallAsleep(_ now: ContinuousClock.Instant) -> Step {
-        isAsleep = true
-        assuredAt = now
-        return .fallAsleep
+        let pause = min(max(most, pollTimes.pause), max(found.nextDue, .milliseconds(1)))
+        guard let assuredAt, now >= assuredAt + Self.reassurance else { return .wait(pause) }
+        self.assuredAt = now
+        return .reassure(then: pause)
     }
 
     private mutating func wake() {
         isAsleep = false
+        rowLastsUntil = nil
         emptyPolls = 0
         idleWait = .zero
     }

@@ -44,7 +44,7 @@ import Testing
         poll(&state)
         let step = state.next(at: start)
         #expect(step == .fallAsleep)
-        state.noteRow()
+        state.noteRow(isWritten: true, now: start)
         poll(&state)
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(5)))
@@ -138,7 +138,7 @@ import Testing
             poll(&state)
             _ = state.next(at: start)
         }
-        state.noteRow()
+        state.noteRow(isWritten: true, now: start)
         poll(&state)
         _ = state.next(at: start)
     }
@@ -233,7 +233,7 @@ import Testing
                     worker: .init(maximumHeld: 400_000, maximumLeases: 20_000), needsFanOut: false, now: now)
             case .fallAsleep:
                 tries += 1
-                state.noteRow()
+                state.noteRow(isWritten: false, now: now)
             case .wait(let pause):
                 #expect(pause <= .milliseconds(500))
                 now += pause
@@ -241,6 +241,38 @@ import Testing
             }
         }
         #expect((10...13).contains(tries) && (110...150).contains(polls), "\(tries) tries, \(polls) polls")
+    }
+
+    /// Sleeps for a minute. Returns how often a poll followed at once after the row was to be written again.
+    /// - Parameter took: how long it takes to write the row.
+    private func pollsAfterRow(took: Duration, isRefused: Bool = false) -> Int {
+        var state = asleep()
+        var (now, hasJustWritten, polls) = (start, false, 0)
+        while now < start + .seconds(60) {
+            switch state.next(at: now) {
+            case .poll:
+                if hasJustWritten { polls += 1 }
+                hasJustWritten = false
+                state.noteFound(
+                    ReadyWork(jobs: [], fanOuts: [], end: nil), lanes: [],
+                    worker: .init(maximumHeld: 400_000, maximumLeases: 20_000), needsFanOut: false, now: now)
+            case .fallAsleep:
+                now += took
+                hasJustWritten = true
+                state.noteRow(isWritten: !isRefused, now: now)
+            case .wait(let pause):
+                hasJustWritten = false
+                now += pause
+            case let step: Issue.record("\(step)")
+            }
+        }
+        return polls
+    }
+
+    @Test func `polls once more after its row was written again only if producers may have missed the row`() {
+        #expect(pollsAfterRow(took: .milliseconds(1)) == 0)
+        #expect(pollsAfterRow(took: .seconds(8)) > 2, "the former row counts for twelve seconds")
+        #expect(pollsAfterRow(took: .milliseconds(1), isRefused: true) > 5)
     }
 
     @Test func `falls asleep again when its row is in doubt`() {
@@ -257,7 +289,7 @@ import Testing
             poll(&state, finding: work(dueIn: .milliseconds(2)))
             _ = state.next(at: start)
         }
-        state.noteRow()
+        state.noteRow(isWritten: true, now: start)
         poll(&state, finding: work(dueIn: .milliseconds(2)))
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(2)))

@@ -203,10 +203,11 @@ struct IntakeWorld {
         case .fallAsleep:
             reached["asleep", default: 0] += 1
             let isWritten = isLikely(0.7, &chance)
+            // Without a row until now, producers have not notified this worker.
+            hasToPoll = isWritten && !hasRow
             if isWritten, sabotage != .writesNoRow { hasRow = true }
-            hasToPoll = isWritten
             isRowRefused = !isWritten
-            state.noteRow()
+            state.noteRow(isWritten: isWritten, now: now)
         case .wait(let pause): wait(pause)
         case .rest(let pause):
             if !hasFailed { fail(.noSpinning, "it rests although nothing has failed") }
@@ -244,7 +245,7 @@ struct IntakeWorld {
         // A poll without campaigns finds nothing out about them.
         if poll.coversCampaigns { hasToPoll = false }
         pollsSincePause += 1
-        // After writing the sleeper's row, intake polls once more at once.
+        // After falling asleep, intake polls once more at once.
         if pollsSincePause > 2 { return fail(.noSpinning, "\(pollsSincePause) polls in a row") }
         let begun = now
         for _ in 0..<Int.random(in: 0...2, using: &chance) { happen() }

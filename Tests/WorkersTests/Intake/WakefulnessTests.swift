@@ -56,9 +56,29 @@ import Testing
         #expect(!worker.isAsleep)
         while worker.next(after: nothing, now: start) != .fallAsleep {}
         let step7 = worker.next(after: nothing, now: start + .seconds(4))
-        #expect(step7 != .fallAsleep)
+        #expect(step7 == .wait(.milliseconds(5)))
         let step8 = worker.next(after: nothing, now: start + .seconds(5))
-        #expect(step8 == .fallAsleep)
+        #expect(step8 == .reassure(then: .milliseconds(10)))
+        let step11 = worker.next(after: nothing, now: start + .seconds(9))
+        #expect(step11 == .wait(.milliseconds(20)))
+    }
+
+    @Test func `knows until when producers read its row`() {
+        var worker = asleep()
+        let hasLastedAtFirst = worker.noteRow(isWritten: true, now: start)
+        #expect(!hasLastedAtFirst)
+        _ = worker.next(after: nothing, now: start + .seconds(6))
+        let hasLasted = worker.noteRow(isWritten: false, now: start + .seconds(11))
+        #expect(hasLasted)
+        _ = worker.next(after: nothing, now: start + .seconds(11))
+        let hasLapsed = !worker.noteRow(isWritten: true, now: start + .seconds(13))
+        #expect(hasLapsed)
+        _ = worker.next(after: nothing, now: start + .seconds(16))
+        let lastsAgain = worker.noteRow(isWritten: true, now: start + .seconds(17))
+        #expect(lastsAgain)
+        _ = worker.noteNotified()
+        let isGone = !worker.noteRow(isWritten: true, now: start + .seconds(18))
+        #expect(isGone)
     }
 
     @Test func `is back in time for what is due, and spends no more than a tenth of its time on polling`() {
