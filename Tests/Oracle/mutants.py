@@ -139,13 +139,13 @@ MUTANTS = [
     ),
     Mutant(
         "older updates of a Live Activity sent",
-        "where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()",
-        "where n.queue_id = t.queue_id and n.recipient_id = -d.id and n.due_at <= clock_timestamp()",
+        "where n.queue_id = q and n.recipient_id = d.id and n.due_at <= clock_timestamp()",
+        "where n.queue_id = q and n.recipient_id = -d.id and n.due_at <= clock_timestamp()",
     ),
     Mutant(
         "older updates of a Live Activity sent when they are tried again",
-        "where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()",
-        "where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp() and t.attempt = 1",
+        "t.id, m.id, m.due_at, m.kind, m.is_broadcast,",
+        "t.id, m.id, case when t.attempt = 1 then m.due_at else 'infinity' end, m.kind, m.is_broadcast,",
         kinds=("not to be sent",),
     ),
     Mutant(

@@ -36,7 +36,7 @@ declare
     'sort_into_waves', 'started_type', 'starts_another', 'successors', 'supersede',
     'take_badges', 'take_free_badges', 'take_free_places',
     'take_permits', 'take_rows', 'take_turns', 'tell', 'today', 'undecided_since',
-    'unfiltered_devices', 'unseen_rows',
+    'unfiltered_devices', 'unseen_rows', 'update_recipients',
     'version_bounds', 'version_for', 'version_for_start', 'version_sql', 'wait_until', 'waiting_recipients', 'wake',
     'wave_after', 'wave_end', 'wave_of', 'waves_of', 'why_nobody', 'why_none_of_users', 'with_newer_tokens',
     'without_outcome', 'write_verdicts',

@@ -154,9 +154,10 @@ extension Statement {
               and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               and \#(belongsToItsUser("d"))
             order by d.id) v) e
-        -- All others probe each device (1.9 µs a recipient). For Live Activities, to devices or to a channel,
-        -- recipients that have a newer update are missing, too. Each job matches one of the branches; PostgreSQL
-        -- evaluates the conditions on its message once.
+        -- All others probe each device (1.9 µs a recipient). Live Activities, to devices or to a channel, have a
+        -- function of their own (migrations/functions/supersede.sql): as branches here, they would cost each claim the
+        -- set-up of their tables. Each job matches one of the two; PostgreSQL evaluates the conditions on its message
+        -- once.
         cross join lateral (
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (
@@ -167,34 +168,11 @@ extension Statement {
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
                 and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               union all
-              select d.id, d.token, d.user_key
-              from pushq.device d
-              where m.push_type = 'liveactivity' and not m.is_broadcast
-                and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
-                and (d.kind is null or d.kind = m.kind or d.registered_at is null)
-                and not exists (
-                  select
-                  from pushq.newest_update n
-                  where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()
-                    -- A campaign at a local time is due at another time in each zone: its first jobs are made then,
-                    -- and the numbers of later messages are higher.
-                    and case when f.clock is null then (n.due_at, n.message_id) > (m.due_at, m.id)
-                             else n.message_id > (
-                               select coalesce(min(o.job_id), t.id)
-                               from pushq.body o
-                               where o.queue_id = t.queue_id and o.root_id = t.root_id and o.slice = 0
-                                 and o.first_device_id <= d.id and o.last_device_id >= d.id
-                                 and d.id = any (o.device_ids)) end)
-              union all
-              select c.id, convert_to(c.channel, 'UTF8'), null
-              from pushq.channel c
-              where m.is_broadcast
-                and c.queue_id = t.queue_id and c.id = any (b.device_ids) and c.retired_at is null
-                and not exists (
-                  select
-                  from pushq.newest_update n
-                  where n.queue_id = t.queue_id and n.recipient_id = c.id and n.due_at <= clock_timestamp()
-                    and (n.due_at, n.message_id) > (m.due_at, m.id))) u
+              select r.id, r.token, r.user_key
+              from pushq.update_recipients(
+                t.queue_id, t.root_id, t.id, m.id, m.due_at, m.kind, m.is_broadcast, f.clock is not null,
+                b.device_ids) r
+              where m.push_type = 'liveactivity' or m.is_broadcast) u
             where \#(belongsToItsUser("u"))
             order by u.id) v
           -- Out here, it also spares the other jobs the set-up of the sort.
