@@ -17,47 +17,66 @@ package struct JobsCancellation: Sendable {
 
     /// No jobs yet.
     package init() {}
+
+    fileprivate mutating func add(_ cancelled: Cancellation) {
+        stopped += cancelled.stopped
+        held += cancelled.held
+    }
 }
 
 extension PostgresConnection {
     /// The number of jobs that one query lists and that one transaction cancels; `pushq.cancel_jobs` takes no more.
     private static let page = 500
 
-    /// Cancels all matching jobs of a queue, in the order of their numbers, page by page. If this is interrupted, jobs
-    /// of earlier pages stay cancelled.
+    /// Cancels all matching jobs of a queue, in the order of their numbers, page by page; then those that others had
+    /// locked, one by one. If this is interrupted, jobs of earlier pages stay cancelled.
     /// - Parameters:
     ///   - counts: only counts the jobs and recipients.
     ///   - progress: called after each page with the number of jobs so far.
+    /// - Throws: also `.contended` for a job that stays locked, when all others are cancelled.
     package func cancelJobs(
         ofQueue queue: QueueName, _ filter: JobFilter, counts: Bool = false, progress: (Int) -> Void = { _ in }
     ) async throws(PostgresError) -> JobsCancellation {
         var sum = JobsCancellation()
+        var locked: [Int64] = []
         var last: Int64 = 0
         while true {
             let jobs = try await cancellableJobs(ofQueue: queue, filter, after: last, limit: Self.page)
-            guard let end = jobs.last else { return sum }
+            guard let end = jobs.last else { break }
             if !counts {
-                for cancelled in try await cancelPage(jobs.map(\.id), ofQueue: queue) {
-                    sum.stopped += cancelled.stopped
-                    sum.held += cancelled.held
-                }
+                let parameters: Parameters = ["queue": .queue(queue), "jobs": .int8Array(jobs.map(\.id))]
+                let row = try await execute(.cancelJobs, parameters).one()
+                sum.add(Cancellation(row))
+                locked += row.int8Array("locked")
             }
             sum.jobs += jobs.count
             sum.recipients += jobs.reduce(0) { $0 + $1.recipientCount }
             progress(sum.jobs)
-            guard jobs.count == Self.page else { return sum }
+            guard jobs.count == Self.page else { break }
             last = end.id
         }
+        for cancelled in try await cancelLocked(locked, ofQueue: queue) { sum.add(cancelled) }
+        return sum
     }
 
-    /// Cancels these jobs in one transaction, and then those that others had locked, one by one. A job that has ended
-    /// meanwhile is not an unknown job: its result exists.
-    private func cancelPage(_ ids: [Int64], ofQueue queue: QueueName) async throws(PostgresError) -> [Cancellation] {
-        let row = try await execute(.cancelJobs, ["queue": .queue(queue), "jobs": .int8Array(ids)]).one()
-        var done = [Cancellation(row)]
-        for id in row.int8Array("locked") {
-            done.append(try await cancelJob(id, inQueue: queue))
+    /// Cancels jobs that others had locked, each in a transaction of its own: one that stays locked must not keep any
+    /// other from being cancelled. A job that has ended meanwhile is not an unknown job: its result exists.
+    /// - Throws: the first `.contended`, when all jobs were tried.
+    private func cancelLocked(_ ids: [Int64], ofQueue queue: QueueName) async throws(PostgresError) -> [Cancellation] {
+        var done: [Cancellation] = []
+        var problem: PostgresError?
+        defer { terms?.lockLimit = nil }
+        for id in ids {
+            // Whoever keeps one job locked may have locked many.
+            terms?.lockLimit = problem == nil ? .seconds(1) : .milliseconds(100)
+            do throws(PostgresError) {
+                done.append(try await cancelJob(id, inQueue: queue))
+            } catch {
+                guard error.isContended else { throw error }
+                problem = problem ?? error
+            }
         }
+        if let problem { throw problem }
         return done
     }
 }

@@ -78,6 +78,29 @@ import Testing
         }
     }
 
+    /// What a producer locks in a transaction that it leaves open must not keep the jobs of later pages running.
+    @Test func `goes on to later pages when jobs of the first one stay locked`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await send(502, in: queue)
+            let other = try await database.connect()
+            try await other.runScript("begin; select from pushq.job order by id limit 2 for update")
+
+            queue.connection.terms = StatementTerms()
+            let started = ContinuousClock.now
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.connection.cancelJobs(ofQueue: Self.name, JobFilter())
+            }
+            #expect(error?.isContended == true, "\(String(describing: error))")
+            #expect(started.duration(to: .now) < TestServer.patience / 2, "it waits for each lock for a moment only")
+            #expect(try await queue.number(Self.cancelled) == 500)
+
+            try await other.runScript("rollback")
+            let rest = try await queue.connection.cancelJobs(ofQueue: Self.name, JobFilter())
+            #expect([rest.jobs, rest.stopped, rest.held] == [2, 2, 0])
+        }
+    }
+
     @Test func `warns of a job that has ended meanwhile, and cancels the others`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
