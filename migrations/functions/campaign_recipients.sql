@@ -7,6 +7,10 @@
 -- A page shows its jobs at one moment. A recipient that continues in another job is found there: that job is created
 -- later, and so has a higher number. A job is in one page only, so an outcome that comes after its page is not seen.
 --
+-- A recipient that failed or was rejected after a push without an answer may have got that push, just like one whose
+-- outcome is unknown. So it belongs to `unknown`, too: `doubtful` is the number of those that are here for this reason
+-- alone, whatever became of their devices. Until a job has ended, its failures in doubt are stored as waiting.
+--
 -- `device_ids`, `tokens` and `user_keys` are the devices as they are now: of a recipient whose token was replaced, the
 -- newest one, to which `replaced_by` points directly (functions/successors.sql). Two recipients may have come to be the
 -- same device. `may_repeat` is true for each device of which that is possible, so that a reader has to remember only
@@ -40,26 +44,26 @@ begin
   with page as materialized (
     select p.*
     from (
-      (select e.job_id, e.body_day, e.outcomes, e.retried_at
+      (select e.job_id, e.body_day, e.outcomes, e.losses, e.retried_at
        from unnest(days) k(day)
        cross join lateral (
-         select r.job_id, r.body_day, r.outcomes, r.retried_at
+         select r.job_id, r.body_day, r.outcomes, r.losses, r.retried_at
          from pushq.result r
          where r.day = k.day and r.queue_id = q and r.root_id = root and r.job_id > last
          order by r.job_id
          limit most) e)
       union all
-      (select j.id, j.body_day, j.outcomes, null
+      (select j.id, j.body_day, j.outcomes, null, null
        from pushq.job j
        where j.queue_id = q and j.root_id = root and j.outcomes is not null and j.id > last)
       union all
-      (select l.job_id, l.body_day, l.outcomes, null
+      (select l.job_id, l.body_day, l.outcomes, null, null
        from pushq.lease l
        where l.queue_id = q and l.root_id = root and l.job_id > last)) p
     order by p.job_id
     limit most),
   whole as materialized (
-    select p.outcomes, p.retried_at, b.job_id is not null as is_kept, b.device_ids
+    select p.outcomes, p.losses, p.retried_at, b.job_id is not null as is_kept, b.device_ids
     from page p
     left join lateral (
       select b.job_id, b.device_ids
@@ -67,14 +71,29 @@ begin
       where b.day = p.body_day and b.queue_id = q and b.job_id = p.job_id
       offset 0) b on true),
   chosen as materialized (
-    select u.id
+    select u.id, m.is_doubtful
     from whole w
     cross join lateral unnest(w.device_ids) with ordinality u(id, place)
     cross join lateral (
       select pushq.outcome_kind(
                case when u.place <= octet_length(w.outcomes) then get_byte(w.outcomes, u.place::int - 1) end) as kind) k
+    cross join lateral (
+      select 'unknown' = any (of_outcomes) and k.kind in ('failed', 'rejected') and k.kind <> all (of_outcomes)
+               and case when u.place <= octet_length(w.losses)
+                        then get_byte(w.losses, u.place::int - 1) > 0 else false end as is_doubtful) m
     -- Failed ones that were retried by hand continue in other jobs.
-    where k.kind = any (of_outcomes) and (k.kind <> 'failed' or w.retried_at is null)),
+    where (k.kind = any (of_outcomes) or m.is_doubtful) and (k.kind <> 'failed' or w.retried_at is null)),
+  gone as materialized (
+    select m.is_doubtful
+    from whole w
+    cross join lateral generate_series(0, octet_length(w.outcomes) - 1) n
+    cross join lateral (select pushq.outcome_kind(get_byte(w.outcomes, n)) as kind) k
+    cross join lateral (
+      select 'unknown' = any (of_outcomes) and k.kind in ('failed', 'rejected') and k.kind <> all (of_outcomes)
+               and case when n < octet_length(w.losses)
+                        then get_byte(w.losses, n) > 0 else false end as is_doubtful) m
+    where not w.is_kept and (k.kind = any (of_outcomes) or m.is_doubtful)
+      and (k.kind <> 'failed' or w.retried_at is null)),
   present as materialized (
     select d.id is null as is_forgotten,
            case when d.active then d.id else n.id end as id,
@@ -102,12 +121,9 @@ begin
          coalesce(array_agg(p.may_repeat) filter (where p.id is not null), '{}'),
          count(*) filter (where p.is_forgotten),
          count(*) filter (where p.id is null and not p.is_forgotten),
-         (select count(*)
-          from whole w
-          cross join lateral generate_series(0, octet_length(w.outcomes) - 1) n
-          cross join lateral (select pushq.outcome_kind(get_byte(w.outcomes, n)) as kind) k
-          where not w.is_kept and k.kind = any (of_outcomes) and (k.kind <> 'failed' or w.retried_at is null))
-  into upto, device_ids, tokens, user_keys, may_repeat, forgotten, inactive, lost
+         (select count(*) from gone),
+         (select count(*) from chosen c where c.is_doubtful) + (select count(*) from gone g where g.is_doubtful)
+  into upto, device_ids, tokens, user_keys, may_repeat, forgotten, inactive, lost, doubtful
   from present p;
 end $$;
 

@@ -6,7 +6,7 @@ extension Statement {
     fileprivate static let campaignRecipients = Statement(
         "campaign_recipients",
         #"""
-        select p.upto, p.forgotten, p.inactive, p.lost, l.lines, l.count, l.repeated_ids, l.repeated_lines
+        select p.upto, p.forgotten, p.inactive, p.lost, p.doubtful, l.lines, l.count, l.repeated_ids, l.repeated_lines
         from pushq.show_recipients($queue, $campaign, $outcomes, $last, $limit) p
         cross join lateral (
           select string_agg(r.line, E'\n') filter (where not r.may_repeat) as lines,
@@ -38,13 +38,17 @@ package struct CampaignRecipients: Sendable {
     package let inactive: Int
     /// Recipients that are unknown, because their job's day is past retention.
     package let lost: Int
+    /// How many of all these have another outcome, but belong to ``Outcome/Kind/unknown``, too: they failed or were
+    /// rejected after a push without an answer.
+    package let doubtful: Int
     /// Where the next page begins.
     package let last: Int64
 }
 
 extension PostgresConnection {
     /// Returns the recipients with one of these outcomes in up to `limit` jobs of a campaign after the job `last`; nil
-    /// at the end. Each page shows its jobs at one moment.
+    /// at the end. Each page shows its jobs at one moment. With ``Outcome/Kind/unknown``, they include those that
+    /// failed or were rejected after a push without an answer.
     /// - Parameters:
     ///   - outcomes: kinds that are an end.
     ///   - asJSON: whether the lines are objects.
@@ -64,6 +68,7 @@ extension PostgresConnection {
             mayRepeat: zip(row.int8Array("repeated_ids"), row.textArray("repeated_lines")).map {
                 (device: $0.0, line: $0.1)
             },
-            forgotten: row.count("forgotten"), inactive: row.count("inactive"), lost: row.count("lost"), last: upto)
+            forgotten: row.count("forgotten"), inactive: row.count("inactive"), lost: row.count("lost"),
+            doubtful: row.count("doubtful"), last: upto)
     }
 }

@@ -8,8 +8,9 @@ struct CampaignRecipientsCommand: Command {
     static let summary = "Writes the present tokens of a campaign's recipients, one per line, for a correction."
     static let discussion = """
         It writes whole tokens, each once; with --json, objects with the token and the user. 'pushq campaign --tokens' \
-        reads both. The default outcomes are those of recipients that got the push or may have got it. Of a recipient \
-        whose token was replaced, it writes the newest token.
+        reads both. The default outcomes are those of recipients that got the push or may have got it. With 'unknown', \
+        it writes also those that failed or were rejected after a push without an answer. Of a recipient whose token \
+        was replaced, it writes the newest token.
 
         At its end it says how many tokens it has written, how many recipients have no active token now or were \
         forgotten, and how many have no outcome yet. Cancel the campaign first: then all get one, and those that may \
@@ -53,9 +54,9 @@ struct CampaignRecipientsCommand: Command {
             return (contents, campaign, try await store.campaign(campaign.key, ofQueue: campaign.queue) ?? campaign)
         }
         let ended = min(Self.number(of: before, endedAs: outcomes), Self.number(of: now, endedAs: outcomes))
-        let lost = max(contents.lost, ended - contents.known)
-        let late = Self.number(of: now, endedAs: outcomes) - contents.known - lost
-        try report(contents, lost: lost, of: now, console)
+        let dropped = max(0, ended - contents.counted)
+        let late = Self.number(of: now, endedAs: outcomes) - contents.counted - dropped
+        try report(contents, lost: contents.lost + dropped, of: now, console)
         // The list is used as it is, so whoever is missing in it must not be overlooked.
         guard late <= 0 else {
             throw Failure(
@@ -122,12 +123,19 @@ struct CampaignRecipientsCommand: Command {
         var lost = 0
         /// Recipients of whom it is known which device they were.
         var known = 0
+        /// How many of all these the campaign counts under another outcome.
+        var doubtful = 0
+
+        /// How many of all these the campaign counts under the outcomes that were asked for. Those in doubt must not
+        /// make up for others that are missing.
+        var counted: Int { known + lost - doubtful }
 
         mutating func add(_ page: CampaignRecipients) {
             devices += page.count
             inactive += page.inactive
             forgotten += page.forgotten
             lost += page.lost
+            doubtful += page.doubtful
             known += page.count + page.mayRepeat.count + page.inactive + page.forgotten
         }
     }

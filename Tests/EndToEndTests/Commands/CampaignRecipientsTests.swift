@@ -124,6 +124,25 @@ import Testing
         }
     }
 
+    /// The campaign counts such recipients as rejected, so they must not hide that others are missing.
+    @Test func `has those that were rejected after a push without an answer, beside all others`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(Self.campaign)
+            try await shop.run(
+                """
+                update pushq.result set losses = decode('000001', 'hex');
+                update pushq.campaign_tally set delivered = 3
+                where delivered = 1;
+                update pushq.fan_out set made = 5
+                """)
+            let ended = try await recipients(shop)
+            #expect(ended.code == 0, "\(ended.errors)")
+            #expect(lines(ended) == ["a2", "a3", "a4"])
+            #expect(ended.errors.contains("3 devices of campaign sale"), "\(ended.errors)")
+            #expect(ended.errors.contains("not listed: 2 recipients, no longer kept"), "\(ended.errors)")
+        }
+    }
+
     @Test func `is refused for outcomes that are none, and for a campaign that is not there`() async throws {
         try await Shop.open { shop in
             for outcomes in ["deliverd", "waiting", "delivered,", ""] {

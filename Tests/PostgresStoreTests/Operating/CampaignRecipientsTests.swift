@@ -107,6 +107,36 @@ import Testing
         }
     }
 
+    /// A push without an answer may have arrived, whatever became of the next one.
+    @Test func `that failed or were rejected after a push without an answer may have got it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 5)
+            let job = try await claim(in: queue)
+            let failure = Outcome.failed(Reason.named("ServiceUnavailable"))
+            let outcomes: [Int: Outcome] = [
+                1: failure, 2: failure, 3: .rejected(.unregistered), 4: .rejected(.unregistered),
+            ]
+            let settled = queue.settled(job, other: outcomes, losses: [1, 1, 0, 2, 0])
+            _ = try await queue.worker.endJobs([settled], workerID: 1)
+            for (kinds, expected, doubtful) in [
+                ([.delivered, .unknown], [1, 2, 4], 2), ([.unknown], [2, 4], 2), ([.delivered], [1], 0),
+                ([.failed], [2, 3], 0), ([.unknown, .failed], [2, 3, 4], 1), ([.rejected], [4, 5], 0),
+            ] as [([Outcome.Kind], [Int], Int)] {
+                let found = try await pages(queue, kinds)
+                #expect(tokens(found) == expected.map(Self.hex), "\(kinds)")
+                #expect(found.first?.doubtful == doubtful, "\(kinds)")
+            }
+
+            #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: QueueFixture.name) == 2)
+            #expect(try await tokens(pages(queue)) == [1, 4].map(Self.hex), "they continue in other jobs")
+            #expect(try await tokens(pages(queue, [.failed])) == [])
+
+            try await queue.run("delete from pushq.body")
+            let page = try #require(try await pages(queue).first)
+            #expect([page.lost, page.doubtful] == [2, 1])
+        }
+    }
+
     @Test func `are counted where they are no longer kept`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
