@@ -42,9 +42,12 @@ begin
     and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = cancel_job.job)
     and not exists (
       select
-      from pushq.result r
-      where r.day = any ((select pushq.days_of('result'))::date[])
-        and r.queue_id = q and r.job_id = cancel_job.job)
+      from unnest(pushq.days_of('result')) k(day)
+      cross join lateral (
+        select
+        from pushq.result r
+        where r.day = k.day and r.queue_id = q and r.job_id = cancel_job.job
+        offset 0) r)
   then
     raise exception using errcode = 'PQ404',
       message = format('there is no job %s in queue “%s”, or it is no longer kept', coalesce(job::text, 'null'), queue),
@@ -101,13 +104,17 @@ begin
            k.id = any (array(
              select x.id from pushq.cancelled x where x.queue_id = q and x.id = any (jobs))) as was_cancelled
     from (select distinct i from unnest(jobs) i) k(id)) n;
+  -- With all days in one condition, each day's index would be searched for all days.
   select coalesce(i::text, 'null') into missing
   from unnest(ended) i
   where i is null or i <> all (array(
     select r.job_id
-    from pushq.result r
-    where r.day = any ((select pushq.days_of('result'))::date[])
-      and r.queue_id = q and r.job_id = any (ended)))
+    from unnest(pushq.days_of('result')) k(day)
+    cross join lateral (
+      select r.job_id
+      from pushq.result r
+      where r.day = k.day and r.queue_id = q and r.job_id = any (ended)
+      offset 0) r))
   order by i
   limit 1;
   if found then

@@ -147,9 +147,12 @@ begin
       hint = 'list jobs with failed recipients with: pushq-admin job list --failed';
   end if;
   select r.root_id into root
-  from pushq.result r
-  where r.day = any ((select pushq.days_of('result'))::date[])
-    and r.queue_id = q and r.job_id = job;
+  from unnest(pushq.days_of('result')) k(day)
+  cross join lateral (
+    select r.root_id
+    from pushq.result r
+    where r.day = k.day and r.queue_id = q and r.job_id = retry_failed.job
+    offset 0) r;
   if root is null then
     raise exception using errcode = 'PQ404',
       message = format('job %s has not ended, is no longer kept, or never was in this queue', job),

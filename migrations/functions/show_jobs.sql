@@ -61,9 +61,12 @@ begin
   select r.root_id, r.attempt, r.ended_at, r.delivered::bigint, r.rejected::bigint, r.failed::bigint,
          r.suppressed::bigint, r.expired::bigint, r.cancelled::bigint, r.unknown::bigint, r.retried::bigint,
          r.outcomes
-  from pushq.result r
-  where r.day = any ((select pushq.days_of('result'))::date[])
-    and r.queue_id = ids[1] and r.job_id = job;
+  from unnest(pushq.days_of('result')) k(day)
+  cross join lateral (
+    select x.*
+    from pushq.result x
+    where x.day = k.day and x.queue_id = ids[1] and x.job_id = show_job.job
+    offset 0) r;
 end $$;
 
 -- Jobs with failed recipients that were not retried and are still kept, the latest first, with their reasons as code

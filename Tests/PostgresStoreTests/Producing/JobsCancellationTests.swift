@@ -119,6 +119,37 @@ import Testing
         }
     }
 
+    @Test func `looks up those that have ended once for each day of history`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let (days, jobs) = (30, 100)
+            try await queue.run(
+                """
+                do $$
+                begin
+                  for n in 1..\(days) loop
+                    while pushq.make_partition(pushq.today() - n, 0) is not null loop end loop;
+                  end loop;
+                end $$;
+                insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
+                                          outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
+                                          retried)
+                select pushq.today() - n, \(queue.id), n * 1000 + i, n * 1000 + i, pushq.today() - n, 1, 0, 1, now(),
+                       decode('01', 'hex'), 1, 0, 0, 0, 0, 0, 0, 0
+                from generate_series(1, \(days)) n, generate_series(1, 1000) i;
+                analyze pushq.result
+                """)
+            let scans = "select sum(idx_scan) from pg_stat_user_tables where relname ~ '^result'"
+            try await queue.reportStatistics()
+            let before = try await queue.number(scans)
+            let ended = (1...jobs).map { Int64(days * 1000 + $0) }
+            #expect(try await cancelPage(and: ended, in: queue) == ["0 0 {}"])
+            try await queue.reportStatistics()
+            // Today's and yesterday's days, and those ahead, are there, too.
+            #expect(try await queue.number("\(scans) -- afterwards") - before < 2 * jobs * (days + 10))
+        }
+    }
+
     @Test(arguments: [
         ("array(select id from pushq.job) || 4711::bigint", "there is no job 4711 in queue"),
         ("array(select id from pushq.job) || null::bigint", "there is no job null in queue"),
