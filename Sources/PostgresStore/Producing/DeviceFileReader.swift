@@ -21,6 +21,9 @@ package struct DeviceFileReader: Sendable {
     private(set) var refusals: [DeviceFileError] = []
     /// The tokens of the lines, if the reader keeps them.
     package private(set) var tokens: [DeviceToken] = []
+    /// The tokens of the lines, if they are collected instead of written as rows; nil as soon as the file turns out to
+    /// have more than bare tokens.
+    private(set) var collected: BareTokens?
 
     private let purpose: Purpose
     private let notesBrokenLines: Bool
@@ -63,6 +66,15 @@ package struct DeviceFileReader: Sendable {
         token.reserveCapacity(DeviceToken.maximumBytes)
     }
 
+    /// Collects the tokens, if the file has nothing else. Called before anything is read.
+    mutating func collectTokens() { collected = BareTokens() }
+
+    /// Returns the collected tokens. What is read from now on is written as rows.
+    mutating func takeTokens() -> BareTokens? {
+        defer { collected = nil }
+        return collected
+    }
+
     /// Reads a piece of the file and adds its rows to `rows`.
     package mutating func read(_ piece: [UInt8], into rows: inout CopyRows) throws(DeviceFileError) {
         lines.add(piece)
@@ -77,7 +89,11 @@ package struct DeviceFileReader: Sendable {
     }
 
     private mutating func readLine(_ text: ArraySlice<UInt8>, into rows: inout CopyRows) throws(DeviceFileError) {
-        if form == nil, try readHeader(text) { return }
+        if form == nil {
+            let isHeader = try readHeader(text)
+            if !hasBareTokens { collected = nil }
+            if isHeader { return }
+        }
         do throws(DeviceFieldProblem) {
             try readDevice(text, into: &rows)
         } catch {
@@ -86,6 +102,10 @@ package struct DeviceFileReader: Sendable {
             refusedCount += 1
             if refusals.count < Self.toldRefusals { refusals.append(problem) }
         }
+    }
+
+    private var hasBareTokens: Bool {
+        if case .tokens = form { true } else { false }
     }
 
     /// Returns whether the first line is a header, which has a field `token`. If not, the file has only tokens, or only
@@ -156,6 +176,7 @@ package struct DeviceFileReader: Sendable {
         if keepsTokens, device.isActive, let kept = try? DeviceToken(bytes: token) { tokens.append(kept) }
         if device.userKey != nil || device.kind != nil { namedCount += 1 }
         if device.hasProfile { profileCount += 1 }
+        guard collected?.append(token) == nil else { return }
         rows.startRow(columns: 1 + DeviceColumn.allCases.count)
         rows.add(Int64(lines.number))
         rows.add(token.span)

@@ -12,6 +12,9 @@ extension Statement {
 
     static let copyDevices = Statement("copy_devices", "copy device_stage from stdin (format binary)")
 
+    /// Adds devices of which only the tokens are known.
+    static let copyTokens = Statement("copy_tokens", "copy pushq.device (queue_id, token) from stdin (format binary)")
+
     /// A statement of its own that runs first: within another statement, the planner might call the function for each
     /// row.
     static let enterQueue = Statement(
@@ -19,7 +22,7 @@ extension Statement {
 
     /// Refuses a queue that does not exist or belongs to others.
     static let checkQueue = Statement(
-        "check_queue", "select pushq.enter($queue, sends => false, counts => false)::text")
+        "check_queue", "select e.q as queue_id from pushq.enter($queue, sends => false, counts => false) e")
 
     static let hasDevices = Statement(
         "has_devices",

@@ -12,23 +12,29 @@ extension PostgresConnection {
     ///     deactivated on purpose, stay inactive.
     ///   - keepsGoing: whether broken lines are left out. If not, one broken line means that nothing is imported.
     ///   - patience: how long the import is retried while other transactions hold locks that it needs.
+    ///   - limit: about how many bare tokens are collected in memory: less than 300 MB of usual ones.
     ///   - progress: called with the number of devices read so far.
     /// - Throws: ``DeviceFileError`` for one broken line, ``RefusedLines`` for several, ``ImportHeldUp`` if other
     ///   transactions held the locks until the end.
     package func importDevices(
         from file: DeviceFile, inQueue queue: QueueName, reactivates: Bool, keepsGoing: Bool = false,
-        patience: Duration = heldUpLimit, progress: (Int) -> Void
+        patience: Duration = heldUpLimit, collecting limit: Int = 4_000_000, progress: (Int) -> Void
     ) async throws -> DeviceImportSummary {
         // Runs before the transaction, which a refusal would abort. Lists and previews do not need it: the function
         // that adds tokens to a list does it itself, and a preview draws no number.
         try await followTimeline()
         // A file may be long, and the name of its queue misspelt.
-        _ = try await execute(.checkQueue, ["queue": .queue(queue)])
+        let queueID = try await execute(.checkQueue, ["queue": .queue(queue)]).one().int4("queue_id")
+        var reader = DeviceFileReader(file: file.name, for: .importing, notesBrokenLines: true)
+        let ahead =
+            try await hasDevices(inQueue: queueID)
+            ? ReadAhead() : ReadAhead(of: file, by: &reader, atMost: limit, progress: progress)
         let (done, installations) = try await transaction(within: Self.fileLimit) {
             // Allows a sort of a million tokens in memory. Applies to this transaction only.
             try await runScript("set local work_mem = '256MB'")
-            var reader = DeviceFileReader(file: file.name, for: .importing, notesBrokenLines: true)
-            _ = try await stageDevices(from: file, by: &reader, progress: progress)
+            if ahead.allTokens == nil {
+                _ = try await stageDevices(from: file, after: ahead, by: &reader, progress: progress)
+            }
             let (refused, dropped) = try await refuseLines(of: reader, file: file.name)
             guard refused.count == 0 || keepsGoing else {
                 if refused.count == 1 { throw refused.refusals[0] }
@@ -38,8 +44,8 @@ extension PostgresConnection {
                 read: reader.deviceCount - dropped.lines, inactive: reader.inactiveCount - dropped.inactive,
                 namesMore: reader.namedCount > 0, deactivates: reader.inactiveCount > 0,
                 hasProfiles: reader.profileCount > 0, reactivates: reactivates)
-            var (summary, installations) = try await repeatingIfHeldUp(for: patience) {
-                try await importStaged(lines, inQueue: queue)
+            var (summary, installations) = try await importLines(lines, ahead, inQueue: queue, patience: patience) {
+                _ = try await stageDevices(from: file, after: ahead, by: &reader, progress: progress)
             }
             (summary.refused, summary.refusals) = (refused.count, refused.refusals)
             return (summary, installations)
@@ -67,6 +73,24 @@ extension PostgresConnection {
         let reactivates: Bool
     }
 
+    /// Imports the tokens of the file if it has nothing else and was read ahead, and otherwise the staged lines.
+    /// - Parameter stage: stages the tokens, if they have to be compared with devices that were added meanwhile.
+    private func importLines(
+        _ lines: StagedLines, _ ahead: ReadAhead, inQueue queue: QueueName, patience: Duration,
+        stage: () async throws -> Void
+    ) async throws -> (DeviceImportSummary, [Installations]) {
+        let deadline = loop.now + patience
+        if let tokens = ahead.allTokens {
+            if let summary = try await importTokens(tokens, ofLines: lines.read, inQueue: queue, patience: patience) {
+                return (summary, [])
+            }
+            try await stage()
+        }
+        return try await repeatingIfHeldUp(for: deadline - loop.now) {
+            try await importStaged(lines, inQueue: queue)
+        }
+    }
+
     private func importStaged(
         _ lines: StagedLines, inQueue queue: QueueName
     ) async throws -> (DeviceImportSummary, [Installations]) {
@@ -91,17 +115,26 @@ extension PostgresConnection {
         }
         // Devices that the file activates, less those that it deactivates for them: a new token for a phone is not one
         // more device.
-        _ = try await execute(
-            .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + returning - replaced))])
-        _ = try await execute(
-            .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + known.changed))])
+        try await noteImport(
+            inQueue: queueID, activated: new + returning - replaced, written: new + known.changed)
         let summary = DeviceImportSummary(
             read: lines.read, inactive: lines.inactive, new: new, changed: known.changed, keptByApp: known.keptByApp,
             keptActive: known.keptActive, keptInactive: known.keptInactive, profiles: profiles, replaced: replaced)
         return (summary, installations)
     }
 
-    private func enter(_ queue: QueueName) async throws(PostgresError) -> (queueID: Int32, hasQuota: Bool) {
+    /// Checks the quota and tells the audit, when all devices are written.
+    func noteImport(inQueue queueID: Int32, activated: Int, written: Int) async throws(PostgresError) {
+        _ = try await execute(
+            .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(activated))])
+        _ = try await execute(.noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(written))])
+    }
+
+    func hasDevices(inQueue queueID: Int32) async throws(PostgresError) -> Bool {
+        try await execute(.hasDevices, ["queue_id": .int4(queueID)]).one().bool("has_devices")
+    }
+
+    func enter(_ queue: QueueName) async throws(PostgresError) -> (queueID: Int32, hasQuota: Bool) {
         let row = try await waitingForCalls { () async throws(PostgresError) in
             try await execute(.enterQueue, ["queue": .queue(queue)]).one()
         }
@@ -122,7 +155,7 @@ extension PostgresConnection {
     private func lockKnownDevices(ofQueue queueID: Int32, _ lines: StagedLines) async throws(PostgresError) {
         let queue: Parameters = ["queue_id": .int4(queueID)]
         guard lines.reactivates || lines.namesMore || lines.deactivates || lines.hasProfiles,
-            try await execute(.hasDevices, queue).one().bool("has_devices")
+            try await hasDevices(inQueue: queueID)
         else { return }
         _ = try await execute(.lockKnownDevices, ["reactivates": .bool(lines.reactivates)] + queue)
     }
@@ -158,17 +191,19 @@ extension PostgresConnection {
     }
 
     /// Copies a file, or its next part, into a stage that lasts as long as the transaction.
-    /// - Parameter limit: the part ends after about this number of devices.
+    /// - Parameters:
+    ///   - ahead: what was read of the file before.
+    ///   - limit: the part ends after about this number of devices.
     /// - Returns: whether the whole file has been read.
     func stageDevices(
-        from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max,
-        progress: (Int) throws -> Void
+        from file: DeviceFile, after ahead: ReadAhead = ReadAhead(), by reader: inout DeviceFileReader,
+        atMost limit: Int = .max, progress: (Int) throws -> Void
     ) async throws -> Bool {
         try await runScript(Statement.makeDeviceStage)
         let start = reader.deviceCount
-        var isAtEnd = false
+        var isAtEnd = ahead.isAtEnd
         _ = try await copyIn(.copyDevices) { writer in
-            var rows = CopyRows()
+            var rows = try await ahead.writeToStage(writer)
             while !isAtEnd, reader.deviceCount - start < limit {
                 if let piece = try file.next() {
                     try reader.read(piece, into: &rows)
