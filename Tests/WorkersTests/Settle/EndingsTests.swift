@@ -28,7 +28,8 @@ import Testing
         add(1, recipients: recipients, to: &endings)
         #expect(endings.hasEnough)
         guard case .write(let batch) = endings.next(now: now, hasGivenUp: false, using: &generator) else {
-            return Issue.record("nothing is written")
+            Issue.record("nothing is written")
+            return
         }
         #expect(batch.jobs.count == Endings.enoughJobs)
         #expect(!endings.hasEnough, "none of them is left")
