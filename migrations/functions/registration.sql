@@ -91,7 +91,7 @@ begin
     queue, token, user_key, kind,
     row(null, null, installation, activity_type, activity, pushq.reported_locale(locale),
         pushq.reported_zone(time_zone), app_version, pushq.set_of(tags), attributes, null, null)::pushq.profile,
-    keep_user);
+    coalesce(keep_user, false));
 end $$;
 
 -- Registers a token with what the app reports about it; `said` is null if it reports nothing.

@@ -20,6 +20,20 @@ import Testing
         }
     }
 
+    @Test func `give a new token the user whom they name, also with a null keep_user`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            for token in ["aa", "bb"] {
+                try await queue.run(
+                    """
+                    select pushq.register_device(
+                      '\(Self.name)', '\(token)', 'ann', installation => 'i1', keep_user => null)
+                    """)
+                #expect(try await device(queue, token: token)?.userKey == "ann", "\(token)")
+            }
+        }
+    }
+
     @Test func `are taken back: the device is nobody's and gets nothing, until it is registered again`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
