@@ -1,22 +1,27 @@
 import Foundation
-import PostgresStore
 import TestSupport
 import Testing
 
-/// Checks that `docs/sql-api.md` has a heading for each function, with a table of its arguments below it.
+@testable import PostgresStore
+
+/// Checks that `docs/sql-api.md` has a heading for each function, with a table of its arguments below it, and that it
+/// says which errors pass.
 @Suite(.timeLimit(.minutes(10))) struct `The page on the SQL functions` {
     private struct Entry {
         let function: String
         var arguments: [String] = []
     }
 
-    private func entries() throws -> [Entry] {
+    private func page() throws -> String {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let page = try String(contentsOf: root.appending(path: "docs/sql-api.md"), encoding: .utf8)
+        return try String(contentsOf: root.appending(path: "docs/sql-api.md"), encoding: .utf8)
+    }
+
+    private func entries() throws -> [Entry] {
         var entries: [Entry] = []
-        for line in page.split(separator: "\n") {
+        for line in try page().split(separator: "\n") {
             if let match = line.wholeMatch(of: /## `pushq\.(\w+)`.*/) {
                 entries.append(Entry(function: String(match.output.1)))
             } else if let match = line.firstMatch(of: /^\| `(\w+)` \| (\S+) \| (.*?) \|/), !entries.isEmpty {
@@ -62,6 +67,30 @@ import Testing
             }
         }
     }
+
+    /// Asks for each class that a code can have, with the ends of the codes of which the class alone does not tell.
+    @Test func `has a producer retry what pushq's own programs retry`() throws {
+        let words = try page().split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        let advice = try #require(words.firstMatch(of: /[Rr]etry (`PQ429`.*?) Retry other codes/)?.output.1)
+        let codes = Set(advice.matches(of: /`([0-9A-Z]{5})`/).map { String($0.output.1) })
+        let list = try #require(advice.firstMatch(of: /classes ((?:[0-9A-Z]{2}(?:, | and )?)+)/)?.output.1)
+        let classes = Set(list.matches(of: /[0-9A-Z]{2}/).map { String($0.output) })
+        let characters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        var count = 0
+        for first in characters {
+            for second in characters {
+                for end in ["000", "001", "006", "429", "514", "P01", "P03"] {
+                    let code = "\(first)\(second)\(end)"
+                    let error = PostgresError(ServerError(task: "send", state: SQLState(code), message: ""))
+                    guard error.isTransient else { continue }
+                    count += 1
+                    #expect(codes.contains(code) || classes.contains(String(code.prefix(2))), "\(code)")
+                }
+            }
+        }
+        #expect(count > 20)
+    }
+
     /// Calls of all functions that take a key or a number, with one that does not exist.
     @Test(arguments: [
         "cancel(QUEUE, 1)", "cancel_job(QUEUE, 1)", "cancel_jobs(QUEUE, '{1}')", "retry_failed(QUEUE, 1)",
