@@ -12,6 +12,7 @@ declare
   was_cancelled boolean;
   uncertain     bigint;
 begin
+  perform pushq.check_isolation('a send cannot be cancelled');
   if exists (select from pushq.campaign c where c.queue_id = q and c.id = send) then
     raise exception using errcode = 'PQ400', message = format('%s is a campaign, not a send', send),
       hint = 'cancel it by its key: pushq-admin campaign cancel, or pushq.cancel_campaign';

@@ -1,6 +1,7 @@
 -- Refuses a transaction whose snapshot is older than its statement. The action `what` must see everything that other
--- sessions have committed: jobs that workers have put back to wait, sends, or another token of the installation.
--- PostgreSQL notices rows that others have changed since (40001), but not rows that they have added.
+-- sessions have committed: jobs that workers have ended or put back to wait, sends, or another token of the
+-- installation. PostgreSQL notices that others have changed or deleted rows since (40001) if the action changes or
+-- locks them, but not that they have added rows.
 create or replace function pushq.check_isolation(what text default 'a campaign cannot be resumed or cancelled')
 returns void
 language plpgsql stable as $$

@@ -148,6 +148,27 @@ import Testing
         }
     }
 
+    /// The transaction still sees the job, and so it used to mark the send as cancelled.
+    @Test(arguments: ["repeatable read", "serializable"])
+    func `is refused in a transaction that cannot see whether the send was delivered`(level: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(2, in: queue)
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            let producer = try await database.connect()
+            try await producer.runScript("begin isolation level \(level); select count(*) from pushq.job")
+            #expect(try await queue.worker.endJobs([queue.settled(job)], workerID: 1).keys == [job.key])
+            let error = await #expect(throws: PostgresError.self) {
+                try await producer.runScript("select pushq.cancel('\(Self.name)', \(root))")
+            }
+            let problem = "a send cannot be cancelled in a transaction with isolation level \(level)"
+            #expect(error?.description.contains(problem) == true)
+            try await producer.runScript("commit")
+            #expect(try await queue.number("select count(*) from pushq.cancelled") == 0)
+            #expect(try await queue.texts("select state from pushq.status('\(Self.name)', \(root))") == ["finished"])
+        }
+    }
+
     @Test func `leaves other sends alone, and one job can be cancelled by itself`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
