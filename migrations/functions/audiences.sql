@@ -55,6 +55,7 @@ declare
   q       int := (pushq.enter(queue, sends => false)).q;
   needing text;
 begin
+  perform pushq.check_isolation('an audience cannot be removed');
   -- A schedule that is being added locks the row: see `pushq.keep_audiences`.
   perform from pushq.audience a where a.queue_id = q and a.name = remove_audience.name for update;
   select s.name into needing

@@ -14,11 +14,13 @@ import Testing
                                  '\(level)');
                 end $$;
                 select pushq.register_device('\(Shop.queue)', 'abcd', 'anna');
+                select pushq.save_audience('\(Shop.queue)', 'vips', 'tag ''vip''');
                 select pushq.start_campaign('\(Shop.queue)', 'c', '{"aps":{"alert":"x"}}')
                 """)
             for words in [
                 ["campaign", "pause", Shop.queue, "c"], ["campaign", "resume", Shop.queue, "c"],
-                ["campaign", "cancel", Shop.queue, "c", "--yes"], ["device", "forget", Shop.queue, "abcd", "--yes"],
+                ["campaign", "cancel", Shop.queue, "c", "--yes"], ["audience", "remove", Shop.queue, "vips", "--yes"],
+                ["device", "forget", Shop.queue, "abcd", "--yes"],
                 ["device", "forget", Shop.queue, "--user", "anna", "--yes"],
             ] {
                 let ended = try await Executable.admin.run(words, environment: shop.environment)

@@ -139,6 +139,30 @@ import Transport
         }
     }
 
+    /// The transaction sees no such schedule, and adding one only locked the row of the audience.
+    @Test(arguments: ["repeatable read", "serializable"])
+    func `keep an audience that a schedule needs which was added since a transaction began`(level: String) async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run("select pushq.save_audience('\(Self.name)', 'vips', 'tag ''vip''')")
+            let remover = try await database.connect()
+            try await remover.runScript("begin isolation level \(level); select count(*) from pushq.schedule")
+            try await queue.run(
+                """
+                select pushq.add_schedule('\(Self.name)', 'daily', '@daily', '{"aps":{"alert":"x"}}'::json,
+                                          options => '{"filter": "audience vips"}')
+                """)
+            let error = await #expect(throws: PostgresError.self) {
+                try await remover.runScript("select pushq.remove_audience('\(Self.name)', 'vips')")
+            }
+            let problem = "an audience cannot be removed in a transaction with isolation level \(level)"
+            #expect(error?.description.contains(problem) == true)
+            try await remover.runScript("commit")
+            #expect(try await queue.number("select count(*) from pushq.audience") == 1)
+        }
+    }
+
     /// It used to see nothing of the new device's profile, and to write its own over it.
     @Test(
         arguments: [
