@@ -45,7 +45,7 @@ declare
 begin
   select o.max_calls,
          coalesce(
-           u.counted_at not between clock_timestamp() - interval '30 seconds'
+           u.counted_at not between pushq.snapshot_time() - interval '30 seconds'
                                 and clock_timestamp() + interval '1 minute', true)
   into max_calls, is_stale
   from pushq.tenant_quota o
@@ -60,6 +60,14 @@ begin
     perform pushq.count_usage(tenant, by_producer => true);
   end if;
 end $$;
+
+-- The time until which a statement surely sees what others have committed: now, or at repeatable read and serializable
+-- the beginning of its transaction. A count in a transaction that lasts must not pass for a newer one than a worker has
+-- made meanwhile. Nor is the last count that the transaction sees stale because it lasts.
+create or replace function pushq.snapshot_time() returns timestamptz
+language sql as $$
+  select case when current_setting('transaction_isolation') like 'read %' then clock_timestamp() else now() end
+$$;
 
 -- The last count of what a tenant has. No row if nothing is counted for the tenant yet. A count that is dated more than
 -- a minute ahead was written before the database's clock was set back: any other is newer.
@@ -301,8 +309,8 @@ begin
   end if;
 
   update pushq.tenant_usage u
-  set counted_at = clock_timestamp(), waiting = used.waiting, devices = used.devices, devices_to = used.devices_to,
-      devices_counted_at = case when devices_anew then clock_timestamp() else used.devices_counted_at end,
+  set counted_at = pushq.snapshot_time(), waiting = used.waiting, devices = used.devices, devices_to = used.devices_to,
+      devices_counted_at = case when devices_anew then pushq.snapshot_time() else used.devices_counted_at end,
       bytes = used.bytes, bytes_day = used.bytes_day, bytes_to = used.bytes_to
   where u.tenant_id = tenant and u.by_producer = count_usage.by_producer;
 end $$;
