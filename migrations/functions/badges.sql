@@ -216,8 +216,12 @@ begin
     ids := array(
       select d.id from pushq.device d where d.queue_id = q and d.user_key = set_badge.user_key order by d.id);
   end if;
-  if badge = 0 then
+  if badge = 0 and current_setting('transaction_isolation') like 'read %' then
     perform pushq.forget_badges(q, ids);
+  elsif badge = 0 then
+    -- The transaction may not see a device's first row, which a worker has added since it began. Then this fails with
+    -- 40001, as the statement below does.
+    perform pushq.forget_badges_at_once(q, ids);
   else
     insert into pushq.badge as b (queue_id, device_id, count)
     select q, i, badge from unnest(ids) i order by i

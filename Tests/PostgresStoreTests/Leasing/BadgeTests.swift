@@ -375,6 +375,28 @@ import Transport
         }
     }
 
+    /// The call fails and is repeated. It used to return, and the number stayed.
+    @Test(arguments: ["repeatable read", "serializable"], ["token => '0000000000000001'", "user_key => 'ann'"])
+    func `does not stay as it is without an error if the transaction that resets it cannot see it`(
+        level: String, whom: String
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.run("update pushq.device set user_key = 'ann'")
+            let reset = "select pushq.set_badge('\(Self.name)', \(whom))"
+            let producer = try await database.connect()
+            let begin = "begin isolation level \(level); select count(*) from pushq.device"
+            try await producer.runScript(begin)
+            _ = try await send(to: "0000000000000001", queue)
+            let error = await #expect(throws: PostgresError.self) { try await producer.runScript(reset) }
+            #expect(error?.isContended == true)
+            try await producer.runScript("rollback")
+            try await producer.runScript(begin)
+            try await producer.runScript("\(reset); commit")
+            #expect(try await queue.number("select count(*) from pushq.badge") == 0)
+        }
+    }
+
     @Test func `is set to what makes sense, of a token or a user`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
