@@ -274,7 +274,9 @@ private struct RefusedPush {
     private func reject() {
         job.record(.rejected(reason), for: ordinal)
         AnswerRules.noteText(of: refusal, for: ordinal, of: job)
-        if job.countMessageFault(reason.row.blamesMessage) >= Self.faultsThatRefuseAll { job.close(.refused(reason)) }
+        // If each recipient has a payload of its own, one that is too large says nothing about the others.
+        let blamesMessage = reason.row.blamesMessage && (reason != .payloadTooLarge || job.claim.personal == nil)
+        if job.countMessageFault(blamesMessage) >= Self.faultsThatRefuseAll { job.close(.refused(reason)) }
     }
 
     /// Sends the push again over another connection, which may accept it.

@@ -447,6 +447,30 @@ import Testing
         }
     }
 
+    @Test func `texts of some recipients that are too long do not cost the others their push`() {
+        let message = PersonalMessage(
+            versions: [Array("{}".utf8)], attributes: [], hasPlaceholders: true, raisesBadge: false)
+        let job = JobFixture.job(
+            recipients: 100,
+            personal: PersonalPayloads(
+                of: message, recipients: (1...100).map { $0 * 10 }, profiles: [], versionOfProfile: [], values: []))
+        func refuseNext(_ ordinal: Int, _ refusal: Refusal) {
+            _ = job.takeRecipient()
+            job.noteSent()
+            _ = refused(ordinal, of: job, refusal)
+        }
+        for ordinal in 0..<5 {
+            refuseNext(ordinal, Refusal(status: 413, text: "PayloadTooLarge"))
+            #expect(!job.isClosed)
+        }
+        #expect(job.outcomes.prefix(5).allSatisfy { Outcome(rawValue: $0) == .rejected(.payloadTooLarge) })
+        // What all recipients share is wrong for all of them.
+        for ordinal in 5..<8 {
+            refuseNext(ordinal, Refusal(status: 400, text: "BadCollapseId"))
+            #expect(job.isClosed == (ordinal == 7))
+        }
+    }
+
     @Test func `a push without an answer is sent again at once, then apart from others, then no more`() {
         let first = sent(JobFixture.job(recipients: 2))
         first.noteEnded()
