@@ -129,10 +129,8 @@ begin
                   pushq.attributes_problem(said.attributes));
 end $$;
 
--- A profile merged with new values: null keeps the old value, and an empty value removes it. With `forgets`, old tags
--- and attributes are not kept.
-create or replace function pushq.merge_profiles(had pushq.profile, said pushq.profile, forgets boolean)
-returns pushq.profile
+-- A profile merged with new values: null keeps the old value, and an empty value removes it.
+create or replace function pushq.merge_profiles(had pushq.profile, said pushq.profile) returns pushq.profile
 language plpgsql stable as $$
 begin
   had.installation := nullif(coalesce(said.installation, had.installation), '');
@@ -141,7 +139,21 @@ begin
   had.locale := nullif(coalesce(said.locale, had.locale), '');
   had.time_zone := nullif(coalesce(said.time_zone, had.time_zone), '');
   had.app_version := nullif(coalesce(said.app_version, had.app_version), '');
-  had.tags := coalesce(said.tags, case when not forgets then had.tags end, '{}');
-  had.attributes := coalesce(said.attributes, case when not forgets then had.attributes end, '{}');
+  had.tags := coalesce(said.tags, had.tags, '{}');
+  had.attributes := coalesce(said.attributes, had.attributes, '{}');
   return had;
+end $$;
+
+-- The profile of a token with what only `elder` says: the profile of an older token of the same installation.
+create or replace function pushq.complete_profile(its pushq.profile, elder pushq.profile) returns pushq.profile
+language plpgsql stable as $$
+begin
+  its.locale := coalesce(its.locale, elder.locale);
+  its.time_zone := coalesce(its.time_zone, elder.time_zone);
+  its.app_version := coalesce(its.app_version, elder.app_version);
+  its.tags := coalesce(nullif(its.tags, '{}'), elder.tags);
+  its.attributes := coalesce(nullif(its.attributes, '{}'), elder.attributes);
+  its.first_seen_at := least(its.first_seen_at, elder.first_seen_at);
+  its.seen_at := coalesce(its.seen_at, elder.seen_at);
+  return its;
 end $$;

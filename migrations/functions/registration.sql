@@ -111,7 +111,8 @@ declare
     pushq.kind_problem(kind), pushq.profile_problem(said), pushq.user_key_problem(user_key));
   was       pushq.device;                                 -- the device before this call
   older     pushq.device;                                 -- the token that this one replaces
-  had       pushq.profile;                                -- the profile of this device, or else of the older one
+  had       pushq.profile;                                -- the profile of this device
+  elder     pushq.profile;                                -- the profile of `older`
   has       pushq.profile;
   owner     text;                                         -- the user to whom what is known of this token belongs
   strangers bigint[];                                     -- of this token and `older`: those of another user
@@ -129,7 +130,7 @@ begin
   if had.device_id is not null and was.registered_at is not null
     and (keep_user or was.user_key is not distinct from register.user_key)
     and (kind is null or was.kind is not distinct from kind)
-    and (said is null or pushq.merge_profiles(had, said, false) is not distinct from had)
+    and (said is null or pushq.merge_profiles(had, said) is not distinct from had)
   then
     if was.active and said.installation <> ''
       and was.registered_at between clock_timestamp() - interval '6 hours' and clock_timestamp()
@@ -156,7 +157,7 @@ begin
     perform pushq.take_lock(concat_ws(' ', 'installation', door.q, said.installation));
   end if;
   perform pushq.lock_tokens(
-    door.q, bytes, case when said.installation <> '' then pushq.merge_profiles(had, said, false) end);
+    door.q, bytes, case when said.installation <> '' then pushq.merge_profiles(had, said) end);
   select * into was from pushq.device d where d.queue_id = door.q and d.token = bytes for no key update;
   if was.id is null then
     -- Another transaction may be adding the token at this moment. Then this waits for it, and its device and profile
@@ -174,15 +175,11 @@ begin
   if was.registered_at is not null then
     kind := coalesce(kind, was.kind);
   end if;
-  has := pushq.merge_profiles(had, said, false);
+  has := pushq.merge_profiles(had, said);
   if said.installation <> '' then
     older := pushq.replace_tokens(door.q, was.id, kind, has);
-    if had.device_id is null and older.id is not null then
-      select * into had from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
-      has := pushq.merge_profiles(had, said, false);
-    end if;
     -- Later questions about the older token are answered by this one (`pushq.successors`).
-    delete from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
+    delete from pushq.profile p where p.queue_id = door.q and p.device_id = older.id returning p.* into elder;
   end if;
   owner := coalesce(was.user_key, older.user_key);
   if keep_user then
@@ -197,7 +194,19 @@ begin
           case when older.user_key is not null and older.user_key is distinct from user_key then older.id end], null);
   if strangers <> '{}' then
     perform pushq.forget_badges_at_once(door.q, strangers);
-    has := pushq.merge_profiles(had, said, had.device_id = any (strangers));
+  end if;
+  -- What a backend or a file has said about the token itself goes before what is known of the older one.
+  if strangers <> '{}' or elder.device_id is not null then
+    has := had;
+    if was.id = any (strangers) then
+      has.tags := null;
+      has.attributes := null;
+    end if;
+    if older.id = any (strangers) then
+      elder.tags := null;
+      elder.attributes := null;
+    end if;
+    has := pushq.merge_profiles(pushq.complete_profile(has, elder), said);
   end if;
 
   -- A row that this call has added lacks at most the user of the older token. The row may be missing after all, if it
@@ -232,7 +241,8 @@ begin
     on conflict on constraint profile_pkey do update
       set installation = excluded.installation, activity_type = excluded.activity_type, activity = excluded.activity,
           locale = excluded.locale, time_zone = excluded.time_zone, app_version = excluded.app_version,
-          tags = excluded.tags, attributes = excluded.attributes, first_seen_at = excluded.first_seen_at;
+          tags = excluded.tags, attributes = excluded.attributes, first_seen_at = excluded.first_seen_at,
+          seen_at = coalesce(p.seen_at, excluded.seen_at);
   end if;
   -- A token that replaces an active one adds no device.
   if door.has_quota and (is_new or not was.active) and older.active is not true then

@@ -292,8 +292,40 @@ import Testing
                 let (older, newer) = (try await device("aa", in: queue), try await device("bb", in: queue))
                 #expect(!older.isActive && older.userKey == nil)
                 #expect(newer.isActive && newer.userKey == "ann")
-                #expect(newer.profile.tags == (isImported ? [] : ["beta", "vip"]), "bob's are not hers")
+                #expect(newer.profile.tags == ["beta", "vip"], "bob's are not hers")
             }
+        }
+    }
+
+    /// A backend may learn of a token before the app says of which installation it is, and who has logged in.
+    @Test(arguments: ["ann", "bob"])
+    func `moves to a newer token that was registered once without the installation`(user: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, user: "ann", in: queue)
+            let firstSeen = "select first_seen_at from pushq.profile where installation = 'i1'"
+            let before = try await queue.texts(firstSeen)
+            try await queue.run("select pushq.register_device('\(Self.name)', 'bb')")
+            try await register("bb", "installation => 'i1'", user: user, in: queue)
+            let newer = try await device("bb", in: queue).profile
+            #expect(newer.locale == "de-AT" && newer.timeZone == "Europe/Vienna" && newer.appVersion == "4.12.1")
+            #expect(newer.tags == (user == "ann" ? ["beta", "vip"] : []))
+            #expect((newer.attributes != nil) == (user == "ann"))
+            #expect(try await queue.texts(firstSeen) == before)
+            #expect(try await queue.number("select count(*) from pushq.profile") == 1)
+        }
+    }
+
+    @Test func `of an older token gives way to what is known of the newer one, and to what is said now`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            try await register("bb", "locale => 'fr', app_version => '4', tags => array['new']", in: queue)
+            try await register("bb", "app_version => '5', time_zone => '', installation => 'i1'", in: queue)
+            let newer = try await device("bb", in: queue).profile
+            #expect(newer.locale == "fr" && newer.tags == ["new"], "its own")
+            #expect(newer.attributes == #"{"plan": "pro", "trial": false, "visits": 7}"#, "the older token's")
+            #expect(newer.appVersion == "5" && newer.timeZone == nil)
         }
     }
 
