@@ -101,24 +101,38 @@ language plpgsql set enable_nestloop = off set jit = off as $$
 declare
   strangers bigint[];                                     -- tokens whose user is not that of the newer one
   passes_on boolean[];
+  completes boolean[];                                    -- what is known of the older one fills gaps at the newer one
   part      record;
 begin
   if olders is null then
     return 0;
   end if;
   select array_agg(o.id) filter (where o.user_key is distinct from n.user_key and o.user_key is not null),
-         array_agg(o.user_key is not distinct from n.user_key order by p.number)
-  into strangers, passes_on
+         array_agg(o.user_key is not distinct from n.user_key order by p.number),
+         -- What an app has said about the newer one stays as it is.
+         array_agg(o.user_key is not distinct from n.user_key and n.registered_at is null order by p.number)
+  into strangers, passes_on, completes
   from unnest(olders, newers) with ordinality p(older, newer, number)
   join pushq.device o on o.queue_id = q and o.id = any (olders) and o.id = p.older
   join pushq.device n on n.queue_id = q and n.id = any (newers) and n.id = p.newer;
   -- What is known about another user does not apply to this one.
   perform pushq.forget_badges(q, strangers);
+  -- Later questions about a token whose pushes continue are answered by the newer one. It has a profile, because it has
+  -- an installation, and gets what only the older one's says. The rule is that of `pushq.complete_profile`: a call for
+  -- each of a million tokens would take seconds.
+  with old as (
+    delete from pushq.profile p
+    using unnest(olders, newers, places, passes_on, completes) o(older, newer, place, passes_on, completes)
+    where p.queue_id = q and p.device_id = any (olders) and p.device_id = o.older and o.passes_on
+    returning p.*, o.newer, o.place, o.completes)
+  update pushq.profile n
+  set locale = coalesce(n.locale, o.locale), time_zone = coalesce(n.time_zone, o.time_zone),
+      app_version = coalesce(n.app_version, o.app_version), tags = coalesce(nullif(n.tags, '{}'), o.tags),
+      attributes = coalesce(nullif(n.attributes, '{}'), o.attributes),
+      first_seen_at = least(n.first_seen_at, o.first_seen_at), seen_at = coalesce(n.seen_at, o.seen_at)
+  from (select distinct on (k.newer) k.* from old k where k.completes order by k.newer, k.place) o
+  where n.queue_id = q and n.device_id = any (newers) and n.device_id = o.newer;
   update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (olders);
-  -- Later questions about a token whose pushes continue are answered by the newer one.
-  delete from pushq.profile p
-  where p.queue_id = q
-    and p.device_id = any (array(select o.id from unnest(olders, passes_on) o(id, passes_on) where o.passes_on));
   update pushq.device d
   set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
   where d.queue_id = q and d.id = any (olders);

@@ -34,7 +34,9 @@ struct DeviceImportCommand: Command {
         An installation has one active token of each kind, or a person would get each push twice. If there are \
         several after the import, one stays: the token that the app has registered, else the one with the latest \
         seen_at. If one of them has none, a token of this file goes before those of earlier files, and the last line \
-        before others without seen_at. 'replaced' counts the others, which are deactivated; they make room for new ones in a quota.
+        before others without seen_at. 'replaced' counts the others, which are deactivated; they make room for new \
+        ones in a quota. The one that stays gets what is known only of them, such as tags and locale, if its user is \
+        the same and no app has registered it.
 
         While the file is read, nobody waits for it. After that, registrations of its devices wait until all of them \
         are imported. If another transaction holds one of them for long, the import lets go of the others and tries \

@@ -124,4 +124,34 @@ import Transport
             #expect(try await active("cid") == ["22"])
         }
     }
+
+    @Test func `gives them what is known of the older ones of the same user, where they lack it`() async throws {
+        try await withQueue(devices: 1) { _, queue in
+            let store = queue.connection
+            func known(_ token: String) async throws -> [String] {
+                try await queue.texts(
+                    """
+                    select concat_ws(' ', p.locale, p.time_zone, p.app_version, p.tags, p.attributes)
+                    from pushq.device d
+                    join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
+                    where d.token = decode('\(token)', 'hex')
+                    """)
+            }
+            try await queue.run(
+                "select pushq.register_device('\(QueueFixture.name)', '32', 'dan', installation => 'D')")
+            let said = #"de-AT,Europe/Vienna,4.1,vip,"{""plan"": ""pro""}",2026-01-01T00:00:00Z"#
+            let first = ["01,ann,A", "11,bob,B", "21,cid,C", "31,dan,D"].map { "\($0),\(said)\n" }.joined()
+            let columns = "locale,time_zone,app_version,tags,attributes,first_seen_at"
+            #expect(try await add("token,user_key,installation,\(columns)\n\(first)", store).replaced == 1)
+            #expect(try await known("32") == ["{} {}"], "its app has said all that there is")
+            let next = "token,user_key,installation,locale\n02,ann,A,\n12,eve,B,\n22,cid,C,fr\n41,fay,F,it\n42,fay,F,\n"
+            #expect(try await add(next, store).replaced == 4)
+            #expect(try await known("02") == [#"de-AT Europe/Vienna 4.1 {vip} {"plan": "pro"}"#])
+            #expect(try await known("12") == ["{} {}"], "bob's are not eve's")
+            #expect(try await known("22") == [#"fr Europe/Vienna 4.1 {vip} {"plan": "pro"}"#], "its own goes first")
+            #expect(try await known("42") == ["it {} {}"], "of the same file")
+            let firstSeen = "select count(*) from pushq.profile where first_seen_at = '2026-01-01Z'"
+            #expect(try await queue.number("\(firstSeen) and installation in ('A', 'C')") == 2)
+        }
+    }
 }
