@@ -115,8 +115,11 @@ begin
   from unnest(olders, newers) with ordinality p(older, newer, number)
   join pushq.device o on o.queue_id = q and o.id = any (olders) and o.id = p.older
   join pushq.device n on n.queue_id = q and n.id = any (newers) and n.id = p.newer;
-  -- What is known about another user does not apply to this one.
+  -- What is known about another user does not apply to this one, nor to whoever has the older token later.
   perform pushq.forget_badges(q, strangers);
+  update pushq.profile p
+  set tags = '{}', attributes = '{}'
+  where p.queue_id = q and p.device_id = any (strangers) and (p.tags <> '{}' or p.attributes <> '{}');
   -- Later questions about a token whose pushes continue are answered by the newer one. It has a profile, because it has
   -- an installation, and gets what only the older one's says. The rule is that of `pushq.complete_profile`: a call for
   -- each of a million tokens would take seconds.

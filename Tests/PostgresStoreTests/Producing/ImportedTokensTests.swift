@@ -148,6 +148,7 @@ import Transport
             #expect(try await add(next, store).replaced == 4)
             #expect(try await known("02") == [#"de-AT Europe/Vienna 4.1 {vip} {"plan": "pro"}"#])
             #expect(try await known("12") == ["{} {}"], "bob's are not eve's")
+            #expect(try await known("11") == ["de-AT Europe/Vienna 4.1 {} {}"], "nor those of the token's next user")
             #expect(try await known("22") == [#"fr Europe/Vienna 4.1 {vip} {"plan": "pro"}"#], "its own goes first")
             #expect(try await known("42") == ["it {} {}"], "of the same file")
             let firstSeen = "select count(*) from pushq.profile where first_seen_at = '2026-01-01Z'"
