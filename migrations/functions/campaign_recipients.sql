@@ -19,7 +19,7 @@
 create or replace function pushq.show_recipients(
   queue text, campaign text, of_outcomes text[], last bigint, most bigint, out upto bigint, out device_ids bigint[],
   out tokens bytea[], out user_keys text[], out may_repeat boolean[], out forgotten bigint, out inactive bigint,
-  out lost bigint
+  out lost bigint, out doubtful bigint
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
