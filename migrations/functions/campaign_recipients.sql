@@ -2,7 +2,8 @@
 
 -- A page of a campaign's recipients with these outcomes. It is read from the jobs with the lowest numbers after `last`,
 -- `most` of them: jobs that have ended, as long as history is kept, and others as far as outcomes are known. `upto` is
--- the last of these jobs, the `last` of the next page; null at the end.
+-- the last of these jobs, the `last` of the next page; null at the end. With `share`, a page has only the recipients of
+-- this share, so it may have none.
 --
 -- A page shows its jobs at one moment. A recipient that continues in another job is found there: that job is created
 -- later, and so has a higher number. A job is in one page only, so an outcome that comes after its page is not seen.
@@ -17,9 +18,9 @@
 -- these. The recipients without a device are counted: `forgotten` ones were erased, `inactive` ones have neither an
 -- active token nor an active successor, and `lost` ones are unknown, because their job's day is past retention.
 create or replace function pushq.show_recipients(
-  queue text, campaign text, of_outcomes text[], last bigint, most bigint, out upto bigint, out device_ids bigint[],
-  out tokens bytea[], out user_keys text[], out may_repeat boolean[], out forgotten bigint, out inactive bigint,
-  out lost bigint, out doubtful bigint
+  queue text, campaign text, of_outcomes text[], last bigint, most bigint, share text default null, out upto bigint,
+  out device_ids bigint[], out tokens bytea[], out user_keys text[], out may_repeat boolean[], out forgotten bigint,
+  out inactive bigint, out lost bigint, out doubtful bigint
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
@@ -28,6 +29,7 @@ declare
   q    int := (pushq.enter(queue, sends => false)).q;
   root bigint;
   days date[];                                            -- no job of the campaign has ended before
+  its  bigint;                                            -- the message of the share; null: those of all shares
 begin
   perform pushq.check_row_limit(most, 1000), pushq.check_outcomes(of_outcomes);
   select c.id, array(
@@ -40,24 +42,27 @@ begin
   if root is null then
     perform pushq.refuse_campaign(queue, campaign);
   end if;
+  if share is not null then
+    its := pushq.message_of_share(q, root, share);
+  end if;
   -- One statement reads all tables: between two statements, a job can be claimed, given back, or end.
   with page as materialized (
     select p.*
     from (
-      (select e.job_id, e.body_day, e.outcomes, e.losses, e.retried_at
+      (select e.job_id, e.body_day, e.message_id, e.outcomes, e.losses, e.retried_at
        from unnest(days) k(day)
        cross join lateral (
-         select r.job_id, r.body_day, r.outcomes, r.losses, r.retried_at
+         select r.job_id, r.body_day, r.message_id, r.outcomes, r.losses, r.retried_at
          from pushq.result r
          where r.day = k.day and r.queue_id = q and r.root_id = root and r.job_id > last
          order by r.job_id
          limit most) e)
       union all
-      (select j.id, j.body_day, j.outcomes, null, null
+      (select j.id, j.body_day, j.message_id, j.outcomes, null, null
        from pushq.job j
        where j.queue_id = q and j.root_id = root and j.outcomes is not null and j.id > last)
       union all
-      (select l.job_id, l.body_day, l.outcomes, null, null
+      (select l.job_id, l.body_day, l.message_id, l.outcomes, null, null
        from pushq.lease l
        where l.queue_id = q and l.root_id = root and l.job_id > last)) p
     order by p.job_id
@@ -69,7 +74,8 @@ begin
       select b.job_id, b.device_ids
       from pushq.body b
       where b.day = p.body_day and b.queue_id = q and b.job_id = p.job_id
-      offset 0) b on true),
+      offset 0) b on true
+    where its is null or p.message_id = its),
   chosen as materialized (
     select u.id, m.is_doubtful
     from whole w
@@ -141,4 +147,23 @@ begin
                        pushq.suggestion(wrong, known)),
       hint = format('use %s or %s', array_to_string(trim_array(known, 1), ', '), known[cardinality(known)]);
   end if;
+end $$;
+
+-- The message of a campaign's share. Refuses a name that no share has, and the holdout, which has no recipients.
+create or replace function pushq.message_of_share(q int, root bigint, share text) returns bigint
+language plpgsql stable as $$
+declare
+  its   bigint;
+  names text[];
+begin
+  select max(s.message_id) filter (where s.name = share), array_agg(s.name order by s.place)
+  into its, names
+  from pushq.campaign_share s
+  where s.queue_id = q and s.campaign_id = root;
+  if its is null then
+    raise exception using errcode = 'PQ400',
+      message = format('the campaign has no share “%s” with recipients', pushq.shown(share, 70)),
+      hint = coalesce('use ' || array_to_string(names, ' or '), 'it has no variants and no holdout: name no share');
+  end if;
+  return its;
 end $$;

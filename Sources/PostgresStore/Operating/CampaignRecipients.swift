@@ -7,7 +7,7 @@ extension Statement {
         "campaign_recipients",
         #"""
         select p.upto, p.forgotten, p.inactive, p.lost, p.doubtful, l.lines, l.count, l.repeated_ids, l.repeated_lines
-        from pushq.show_recipients($queue, $campaign, $outcomes, $last, $limit) p
+        from pushq.show_recipients($queue, $campaign, $outcomes, $last, $limit, $share) p
         cross join lateral (
           select string_agg(r.line, E'\n') filter (where not r.may_repeat) as lines,
                  count(*) filter (where not r.may_repeat) as count,
@@ -50,16 +50,17 @@ extension PostgresConnection {
     /// at the end. Each page shows its jobs at one moment. With ``Outcome/Kind/unknown``, they include those that
     /// failed or were rejected after a push without an answer.
     /// - Parameters:
+    ///   - share: the name of a variant, or `payload`; nil: the recipients of all shares.
     ///   - outcomes: kinds that are an end.
     ///   - asJSON: whether the lines are objects.
     ///   - limit: at most 1,000. A job has up to 500 recipients.
     package func recipients(
-        ofCampaign key: String, inQueue queue: QueueName, endedAs outcomes: [Outcome.Kind], asJSON: Bool,
-        after last: Int64, limit: Int
+        ofCampaign key: String, share: String? = nil, inQueue queue: QueueName, endedAs outcomes: [Outcome.Kind],
+        asJSON: Bool, after last: Int64, limit: Int
     ) async throws(PostgresError) -> CampaignRecipients? {
         let parameters: Parameters = [
             "queue": .queue(queue), "campaign": .text(key), "outcomes": .textArray(outcomes.map(\.rawValue)),
-            "last": .int8(last), "limit": .int8(Int64(limit)), "json": .bool(asJSON),
+            "last": .int8(last), "limit": .int8(Int64(limit)), "json": .bool(asJSON), "share": .text(share),
         ]
         let row = try await execute(.campaignRecipients, parameters, within: Self.fileLimit).one()
         guard let upto = row.optionalInt8("upto") else { return nil }

@@ -10,7 +10,8 @@ struct CampaignRecipientsCommand: Command {
         It writes whole tokens, each once; with --json, objects with the token and the user. 'pushq campaign --tokens' \
         reads both. The default outcomes are those of recipients that got the push or may have got it. With 'unknown', \
         it writes also those that failed or were rejected after a push without an answer. Of a recipient whose token \
-        was replaced, it writes the newest token.
+        was replaced, it writes the newest token. With --share, it writes only those of one variant, for example the \
+        wrong one.
 
         At its end it says how many tokens it has written, how many recipients have no active token now or were \
         forgotten, and how many have no outcome yet. Cancel the campaign first: then all get one, and those that may \
@@ -22,25 +23,28 @@ struct CampaignRecipientsCommand: Command {
     static let examples = [
         "campaign recipients acme/com.acme.shop/production spring-sale",
         "campaign recipients acme/com.acme.shop/production spring-sale --outcome rejected,failed --json",
+        "campaign recipients acme/com.acme.shop/production spring-sale --share b",
     ]
 
     @Option("Only recipients with one of these outcomes, with commas between them.") var outcome: EndOutcomes =
         .perhapsReached
+    @Option("Only recipients in this share: payload, or the name of a variant.", "NAME") var share: String?
     var named = NamedCampaign()
 
     /// A page has up to 10,000 recipients: less than a megabyte, read in a fraction of a second.
     private static let jobsPerPage = 20
 
     func run(_ console: Console) async throws {
-        let (outcomes, asJSON) = (outcome.kinds, console.speaksJSON)
+        let (outcomes, share, asJSON) = (outcome.kinds, share, console.speaksJSON)
         let (contents, before, now) = try await named.withCampaign { campaign, store in
+            let before = try await Self.counts(of: campaign, share: share, store)
             var contents = Contents()
             // Few devices have replaced others, so this stays small for millions of recipients.
             var written: Set<Int64> = []
             var last: Int64 = 0
             while let page = try await store.recipients(
-                ofCampaign: campaign.key, inQueue: campaign.queue, endedAs: outcomes, asJSON: asJSON, after: last,
-                limit: Self.jobsPerPage)
+                ofCampaign: campaign.key, share: share, inQueue: campaign.queue, endedAs: outcomes, asJSON: asJSON,
+                after: last, limit: Self.jobsPerPage)
             {
                 var lines = [page.lines].compactMap(\.self)
                 for (device, line) in page.mayRepeat where written.insert(device).inserted { lines.append(line) }
@@ -51,11 +55,12 @@ struct CampaignRecipientsCommand: Command {
             }
             contents.devices += written.count
             // Asked anew: outcomes may have come meanwhile, and failed recipients may have been retried.
-            return (contents, campaign, try await store.campaign(campaign.key, ofQueue: campaign.queue) ?? campaign)
+            let now = try await store.campaign(campaign.key, ofQueue: campaign.queue) ?? campaign
+            return (contents, before, try await Self.counts(of: now, share: share, store))
         }
-        let ended = min(Self.number(of: before, endedAs: outcomes), Self.number(of: now, endedAs: outcomes))
+        let ended = min(before.number(endedAs: outcomes), now.number(endedAs: outcomes))
         let dropped = max(0, ended - contents.counted)
-        let late = Self.number(of: now, endedAs: outcomes) - contents.counted - dropped
+        let late = now.number(endedAs: outcomes) - contents.counted - dropped
         try report(contents, lost: contents.lost + dropped, of: now, console)
         // The list is used as it is, so whoever is missing in it must not be overlooked.
         guard late <= 0 else {
@@ -64,35 +69,34 @@ struct CampaignRecipientsCommand: Command {
         }
     }
 
-    /// How many recipients of a campaign that were in jobs have one of these outcomes.
-    private static func number(of campaign: CampaignSummary, endedAs outcomes: [Outcome.Kind]) -> Int {
-        let tally = campaign.tally
-        return outcomes.reduce(0) { sum, kind in
-            switch kind {
-            case .delivered: sum + tally.delivered
-            case .rejected: sum + tally.rejected
-            case .failed: sum + tally.failed
-            case .suppressed: sum + tally.suppressed
-            case .expired: sum + tally.expired
-            case .cancelled: sum + tally.cancelled - campaign.inNoJob
-            case .unknown: sum + tally.unknown
-            case .waiting, .retried, .postponed: sum
-            }
+    /// What is counted of a campaign, or of a share of it. The first page refuses a name that no share has.
+    private static func counts(
+        of campaign: CampaignSummary, share: String?, _ store: PostgresConnection
+    ) async throws -> Counts {
+        guard let share else {
+            var tally = campaign.tally
+            tally.cancelled -= campaign.inNoJob
+            return Counts(campaign: campaign, tally: tally, waiting: campaign.waiting)
         }
+        let shares = try await store.shares(ofCampaign: campaign.id, inQueue: campaign.queue)
+        let counted = shares.first { $0.name == share }
+        return Counts(campaign: campaign, tally: counted?.tally ?? OutcomeTally(), waiting: counted?.waiting ?? 0)
     }
 
     /// Says what was written, and what is missing in it.
     ///
     /// - Parameter lost: recipients that are no longer kept.
     /// - Throws: ``Failure`` if no recipient is kept any more.
-    private func report(_ contents: Contents, lost: Int, of campaign: CampaignSummary, _ console: Console) throws {
+    private func report(_ contents: Contents, lost: Int, of counts: Counts, _ console: Console) throws {
         guard lost == 0 || contents.known > 0 else {
             throw Failure(
                 "no longer kept: \(NumberText.counted(lost, "recipient")) of campaign \(named.key) with this outcome; "
                     + "its history is past the tenant's retention")
         }
+        let part = share.map { "; share: \($0)" } ?? ""
         console.remark(
-            "\(NumberText.counted(contents.devices, "device")) of campaign \(named.key); outcome: \(outcome.shown)")
+            "\(NumberText.counted(contents.devices, "device")) of campaign \(named.key)\(part); "
+                + "outcome: \(outcome.shown)")
         if contents.inactive > 0 {
             console.remark(
                 "left out: \(NumberText.counted(contents.inactive, "recipient")) without an active token now")
@@ -100,16 +104,41 @@ struct CampaignRecipientsCommand: Command {
         if contents.forgotten > 0 {
             console.remark("left out: \(NumberText.counted(contents.forgotten, "recipient")), forgotten since")
         }
-        if !campaign.isFinished, campaign.waiting > 0 || campaign.fannedOutAt == nil {
-            let others = campaign.fannedOutAt == nil ? ", and those who are in no job yet" : ""
+        let isFannedOut = counts.campaign.fannedOutAt != nil
+        if !counts.campaign.isFinished, counts.waiting > 0 || !isFannedOut {
+            let others = isFannedOut ? "" : ", and those who are in no job yet"
             console.remark(
-                "left out: \(NumberText.counted(campaign.waiting, "recipient")) without an outcome yet\(others); "
+                "left out: \(NumberText.counted(counts.waiting, "recipient")) without an outcome yet\(others); "
                     + "repeat this when the campaign has ended or was cancelled")
         }
         if lost > 0 {
             console.warn(
                 "not listed: \(NumberText.counted(lost, "recipient")), no longer kept, because a part of the "
                     + "campaign's history is past the tenant's retention")
+        }
+    }
+
+    /// What is counted of a campaign, or of a share of it.
+    private struct Counts: Sendable {
+        let campaign: CampaignSummary
+        /// The recipients that were in jobs.
+        let tally: OutcomeTally
+        let waiting: Int
+
+        /// How many of the recipients have one of these outcomes.
+        func number(endedAs outcomes: [Outcome.Kind]) -> Int {
+            outcomes.reduce(0) { sum, kind in
+                switch kind {
+                case .delivered: sum + tally.delivered
+                case .rejected: sum + tally.rejected
+                case .failed: sum + tally.failed
+                case .suppressed: sum + tally.suppressed
+                case .expired: sum + tally.expired
+                case .cancelled: sum + tally.cancelled
+                case .unknown: sum + tally.unknown
+                case .waiting, .retried, .postponed: sum
+                }
+            }
         }
     }
 

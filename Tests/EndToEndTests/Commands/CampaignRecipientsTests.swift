@@ -24,6 +24,24 @@ import Testing
         select pushq.register_device('\(Shop.queue)', 'a4', 'ann', installation => 'i1')
         """
 
+    /// A campaign with a variant, which 40 devices have got.
+    private static let variants = """
+        select pushq.register_device('\(Shop.queue)', lpad(i::text, 4, '0')) from generate_series(1, 40) i;
+        select pushq.start_campaign('\(Shop.queue)', 'sale', '{"aps":{"alert":"It is not free"}}',
+          variants => '[{"name":"b","share":0.5,"payload":{"aps":{"alert":"Everything is fre"}}}]');
+        select pushq.fan_out_step(queue_id, \(Lane.bulk.rawValue), id, 500, 1, 1000)
+        from pushq.campaign, generate_series(1, 3);
+        insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, delivered)
+        select queue_id, campaign_id, id, message_id, recipient_count from pushq.job;
+        insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
+                                  outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
+                                  retried)
+        select body_day, queue_id, id, root_id, body_day, message_id, lane, 1, now(),
+               decode(repeat('01', recipient_count), 'hex'), recipient_count, 0, 0, 0, 0, 0, 0, 0
+        from pushq.job;
+        delete from pushq.job
+        """
+
     private func recipients(_ shop: Shop, _ options: String...) async throws -> Executable.Ended {
         try await Executable.admin.run(
             ["campaign", "recipients", Shop.queue, "sale"] + options, environment: shop.environment)
@@ -140,6 +158,50 @@ import Testing
             #expect(lines(ended) == ["a2", "a3", "a4"])
             #expect(ended.errors.contains("3 devices of campaign sale"), "\(ended.errors)")
             #expect(ended.errors.contains("not listed: 2 recipients, no longer kept"), "\(ended.errors)")
+        }
+    }
+
+    @Test func `is of one share, for a correction to those that got the wrong variant`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(Self.variants)
+            func devices(inShare place: Int) async throws -> [String] {
+                try await shop.texts(
+                    """
+                    select encode(d.token, 'hex') as text
+                    from pushq.fan_out f
+                    cross join lateral pushq.shares_of(f.shares, array(select id from pushq.device)) s
+                    join pushq.device d on d.id = s.device_id
+                    where s.share = \(place)
+                    order by 1
+                    """)
+            }
+            // What is missing of the other share is not missing of this one.
+            try await shop.run(
+                """
+                update pushq.campaign_tally t
+                set delivered = t.delivered + 2
+                from pushq.campaign_share s
+                where s.name = 'payload' and s.message_id = t.message_id;
+                update pushq.campaign_share set made = made + 2
+                where name = 'payload';
+                update pushq.fan_out set made = made + 2
+                """)
+            let wrong = try await devices(inShare: 2)
+            let ended = try await recipients(shop, "--share", "b")
+            #expect(ended.code == 0, "\(ended.errors)")
+            #expect(lines(ended) == wrong)
+            #expect(ended.errors == "\(wrong.count) devices of campaign sale; share: b; outcome: delivered,unknown\n")
+
+            let others = try await recipients(shop, "--share", "payload")
+            #expect(try await lines(others) == devices(inShare: 1))
+            #expect(others.errors.contains("not listed: 2 recipients, no longer kept"), "\(others.errors)")
+            let none = try await recipients(shop, "--share", "b", "--outcome", "failed")
+            #expect(none.code == 0 && none.output.isEmpty, "\(none.errors)")
+            for share in ["c", "holdout"] {
+                expectFailure(
+                    try await recipients(shop, "--share", share), code: 1,
+                    saying: "the campaign has no share “\(share)” with recipients; use payload or b")
+            }
         }
     }
 

@@ -12,12 +12,12 @@ import Testing
 
     /// All pages with one job each.
     private func pages(
-        _ queue: QueueFixture, _ outcomes: [Outcome.Kind] = [.delivered, .unknown]
+        _ queue: QueueFixture, _ outcomes: [Outcome.Kind] = [.delivered, .unknown], share: String? = nil
     ) async throws -> [CampaignRecipients] {
         var pages: [CampaignRecipients] = []
         while let page = try await queue.connection.recipients(
-            ofCampaign: "k", inQueue: QueueFixture.name, endedAs: outcomes, asJSON: false, after: pages.last?.last ?? 0,
-            limit: 1)
+            ofCampaign: "k", share: share, inQueue: QueueFixture.name, endedAs: outcomes, asJSON: false,
+            after: pages.last?.last ?? 0, limit: 1)
         {
             pages.append(page)
         }
@@ -92,6 +92,34 @@ import Testing
         }
     }
 
+    @Test func `of one share are those in its jobs, which have ended, are held, or were given back`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 100)
+            let variants = ["b", "c"].map { #"{"name":"\#($0)","share":0.3,"payload":{"aps":{"alert":"\#($0)"}}}"# }
+            let options = ", variants => '[\(variants.joined(separator: ","))]', holdout => 0.1"
+            try await queue.fanOut(try await queue.startCampaign(options: options))
+            let jobs = try await queue.claim()
+            #expect(jobs.count == 3)
+            let (ended, held, back) = (jobs[0], jobs[1], jobs[2])
+            _ = try await queue.worker.endJobs([queue.settled(ended)], workerID: 1)
+            // The first recipients of the two others have got it.
+            let outcomes = back.deviceIDs.indices.map { $0 == 0 ? Outcome.delivered.rawValue : 0 }
+            let progress = LeaseProgress(key: back.key, watermark: 1, outcomes: outcomes)
+            _ = try await queue.worker.yield([YieldedLease(progress: progress)], workerID: 1)
+            try await queue.run("update pushq.lease set outcomes = set_byte(outcomes, 0, 1)")
+            for (job, count) in [(ended, ended.deviceIDs.count), (held, 1), (back, 1)] {
+                let share = try await queue.texts(
+                    "select name from pushq.campaign_share where message_id = \(job.message.id)")
+                let found = try await tokens(pages(queue, share: share.first))
+                let devices = job.deviceIDs.prefix(count).map { "\($0)" }.joined(separator: ",")
+                let expected = try await queue.texts(
+                    "select encode(token, 'hex') from pushq.device where id in (\(devices)) order by token")
+                #expect(found == expected, "\(share)")
+            }
+            #expect(try await tokens(pages(queue)).count == ended.deviceIDs.count + 2)
+        }
+    }
+
     @Test func `that were sent to again by hand have only their last outcome`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 2)
@@ -163,6 +191,17 @@ import Testing
                     try await queue.run(
                         "select from pushq.show_recipients('\(QueueFixture.name)', 'k', \(outcomes), 0, 1)")
                 }
+                #expect(error?.description.contains(problem) == true, "\(String(describing: error))")
+            }
+            for share in ["payload", "holdout", ""] {
+                let error = await #expect(throws: PostgresError.self) {
+                    try await queue.run(
+                        """
+                        select from pushq.show_recipients(
+                          '\(QueueFixture.name)', 'k', '{unknown}', 0, 1, share => '\(share)')
+                        """)
+                }
+                let problem = "the campaign has no share “\(share)” with recipients; it has no variants and no holdout"
                 #expect(error?.description.contains(problem) == true, "\(String(describing: error))")
             }
             let error = await #expect(throws: PostgresError.self) {
