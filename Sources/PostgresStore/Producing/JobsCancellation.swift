@@ -7,6 +7,7 @@ extension Statement {
 
 /// The result of cancelling many jobs, or the expected result.
 package struct JobsCancellation: Sendable {
+    /// Jobs that are cancelled, or would be.
     package var jobs = 0
     /// Recipients of these jobs.
     package var recipients = 0
@@ -14,6 +15,8 @@ package struct JobsCancellation: Sendable {
     package var stopped = 0
     /// Recipients in jobs that workers hold. Each is stopped within moments.
     package var held = 0
+    /// Jobs that are not cancelled and not counted above, because other transactions kept them locked.
+    package var locked = 0
 
     /// No jobs yet.
     package init() {}
@@ -29,16 +32,16 @@ extension PostgresConnection {
     private static let page = 500
 
     /// Cancels all matching jobs of a queue, in the order of their numbers, page by page; then those that others had
-    /// locked, one by one. If this is interrupted, jobs of earlier pages stay cancelled.
+    /// locked, one by one. Those that stay locked are counted, and left. If this is interrupted, jobs of earlier pages
+    /// stay cancelled.
     /// - Parameters:
     ///   - counts: only counts the jobs and recipients.
     ///   - progress: called after each page with the number of jobs so far.
-    /// - Throws: also `.contended` for a job that stays locked, when all others are cancelled.
     package func cancelJobs(
         ofQueue queue: QueueName, _ filter: JobFilter, counts: Bool = false, progress: (Int) -> Void = { _ in }
     ) async throws(PostgresError) -> JobsCancellation {
         var sum = JobsCancellation()
-        var locked: [Int64] = []
+        var locked: [CancellableJob] = []
         var last: Int64 = 0
         while true {
             let jobs = try await cancellableJobs(ofQueue: queue, filter, after: last, limit: Self.page)
@@ -47,7 +50,8 @@ extension PostgresConnection {
                 let parameters: Parameters = ["queue": .queue(queue), "jobs": .int8Array(jobs.map(\.id))]
                 let row = try await execute(.cancelJobs, parameters).one()
                 sum.add(Cancellation(row))
-                locked += row.int8Array("locked")
+                let left = Set(row.int8Array("locked"))
+                locked += jobs.filter { left.contains($0.id) }
             }
             sum.jobs += jobs.count
             sum.recipients += jobs.reduce(0) { $0 + $1.recipientCount }
@@ -55,28 +59,28 @@ extension PostgresConnection {
             guard jobs.count == Self.page else { break }
             last = end.id
         }
-        for cancelled in try await cancelLocked(locked, ofQueue: queue) { sum.add(cancelled) }
+        try await cancelLocked(locked, ofQueue: queue, countingIn: &sum)
         return sum
     }
 
     /// Cancels jobs that others had locked, each in a transaction of its own: one that stays locked must not keep any
     /// other from being cancelled. A job that has ended meanwhile is not an unknown job: its result exists.
-    /// - Throws: the first `.contended`, when all jobs were tried.
-    private func cancelLocked(_ ids: [Int64], ofQueue queue: QueueName) async throws(PostgresError) -> [Cancellation] {
-        var done: [Cancellation] = []
-        var problem: PostgresError?
+    /// - Parameter sum: has these jobs among those that are cancelled.
+    private func cancelLocked(
+        _ jobs: [CancellableJob], ofQueue queue: QueueName, countingIn sum: inout JobsCancellation
+    ) async throws(PostgresError) {
         defer { terms?.lockLimit = nil }
-        for id in ids {
+        for job in jobs {
             // Whoever keeps one job locked may have locked many.
-            terms?.lockLimit = problem == nil ? .seconds(1) : .milliseconds(100)
+            terms?.lockLimit = sum.locked == 0 ? .seconds(1) : .milliseconds(100)
             do throws(PostgresError) {
-                done.append(try await cancelJob(id, inQueue: queue))
+                sum.add(try await cancelJob(job.id, inQueue: queue))
             } catch {
                 guard error.isContended else { throw error }
-                problem = problem ?? error
+                sum.locked += 1
+                sum.jobs -= 1
+                sum.recipients -= job.recipientCount
             }
         }
-        if let problem { throw problem }
-        return done
     }
 }

@@ -65,6 +65,11 @@ struct JobCancelCommand: Command {
             ("queue", .text("\(selection.queue)")), ("jobs", .count(sum.jobs)), ("recipients", .count(sum.recipients)),
             ("stopped", .count(sum.stopped)), ("held_by_workers", .count(sum.held)),
         ])
+        guard sum.locked == 0 else {
+            throw Failure(
+                "\(NumberText.counted(sum.locked, "job")) could not be cancelled, because other transactions hold "
+                    + "locks; find old transactions with: pushq-admin doctor; then run this again")
+        }
     }
 
     private func walk(_ filter: JobFilter, cancels: Bool, _ console: Console) async throws -> JobsCancellation {

@@ -104,6 +104,29 @@ import Testing
         }
     }
 
+    @Test func `says what was cancelled, and how many jobs were not because others have locked them`() async throws {
+        try await withDatabase { _, database in
+            let shop = try await Shop(in: database)
+            let send = #"select pushq.send('\#(Shop.queue)', '{"aps":{"alert":"hello"}}', array['b0'])"#
+            let other = try await database.connect()
+            try await other.runScript("\(send); \(send); \(send)")
+            try await other.runScript("begin; select from pushq.job order by id limit 1 for update")
+            let cancel = ["job", "cancel", Shop.queue, "--since", "2020-01-01T00:00:00Z", "--yes"]
+            let ended = try await Executable.admin.run(cancel, environment: shop.environment)
+            #expect(ended.code == 1)
+            for line in ["jobs", "recipients", "stopped"] {
+                #expect(try ended.output.contains(Regex("\(line) +2\n")), "\(ended.output)")
+            }
+            #expect(
+                ended.errors.contains("1 job could not be cancelled, because other transactions hold locks"),
+                "\(ended.errors)")
+
+            try await other.runScript("rollback")
+            let again = try await Executable.admin.run(cancel, environment: shop.environment)
+            #expect(again.code == 0 && again.output.contains(/stopped +1\n/), "\(again)")
+        }
+    }
+
     @Test(arguments: [
         (["cancel", Shop.queue], "give JOB, or select jobs with"),
         (["cancel", Shop.queue, "--yes"], "give JOB, or select jobs with"),
