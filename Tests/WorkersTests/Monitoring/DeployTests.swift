@@ -55,7 +55,7 @@ import Testing
         }
         #expect(count >= 20)
         let divisions = text.matches(of: /\b(?:by|on) \(([^)]*)\)/).flatMap { $0.output.1.split(separator: ",") }
-        let labels = Set(MetricCatalog.all.flatMap(\.labels) + ["le", "instance"])
+        let labels = Set(MetricCatalog.all.flatMap(\.labels) + ["le", "instance", "job"])
         for label in divisions { #expect(labels.contains(label.filter { $0 != " " }), "\(path): by (\(label))") }
     }
 
