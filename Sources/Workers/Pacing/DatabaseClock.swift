@@ -11,7 +11,8 @@ struct DatabaseClock {
     struct Moment: Equatable {
         let earliest: ContinuousClock.Instant
         let latest: ContinuousClock.Instant
-        /// Whether further statements will hardly tell it better: none of the last ones was quick.
+        /// Whether further statements will hardly tell it better: even many of them in a row have left the bounds not
+        /// much narrower.
         let isSettled: Bool
 
         var uncertainty: Duration { earliest.duration(to: latest) }
@@ -23,12 +24,17 @@ struct DatabaseClock {
     private static let forgottenAfter = Duration.seconds(10)
     /// After this many statements, the quickest of them has probably taken no longer than the way there and back.
     private static let statementsThatTell = 8
+    /// Bounds that are wider by more than this factor may be from a statement that was slow.
+    private static let usualSpread = 2
 
     private let origin: ContinuousClock.Instant
     /// Bounds of the difference between the worker's clock, counted from `origin`, and the database's clock, at a time.
     private var known: (least: Duration, most: Duration, at: ContinuousClock.Instant)?
     /// The number of statements that these bounds are from.
     private var count = 0
+    /// How wide the bounds were after many statements in a row, which is about the time of the way to PostgreSQL and
+    /// back. While there are no statements, it does not change. Nil: it is not known yet.
+    private var settledWidth: Duration?
 
     init(now: ContinuousClock.Instant) { origin = now }
 
@@ -43,19 +49,23 @@ struct DatabaseClock {
         let moment = Duration.microseconds(moment)
         var (least, most) = (origin.duration(to: asked) - moment, origin.duration(to: answered) - moment)
         var former = 0
-        if let known, known.at + Self.forgottenAfter >= answered {
+        if let known {
             let drift = known.at.duration(to: answered) / Self.partsOfDrift
             let (knownLeast, knownMost) = (known.least - drift, known.most + drift)
-            // Otherwise one of the clocks was set, or another server answers, and only this statement counts.
-            if max(least, knownLeast) <= min(most, knownMost) {
+            if max(least, knownLeast) > min(most, knownMost) {
+                // One of the clocks was set, or another server answers. Only this statement counts.
+                settledWidth = nil
+            } else if known.at + Self.forgottenAfter >= answered {
                 (least, most) = (max(least, knownLeast), min(most, knownMost))
                 former = count
             }
         }
         known = (least, most, answered)
         count = former + 1
+        let width = most - least
+        if count >= Self.statementsThatTell { settledWidth = width }
         return Moment(
             earliest: origin + (moment + least), latest: origin + (moment + most),
-            isSettled: count >= Self.statementsThatTell)
+            isSettled: settledWidth.map { width <= $0 * Self.usualSpread } ?? false)
     }
 }

@@ -56,4 +56,17 @@ import Testing
         let other = note(1060, asked: 1000, answered: 1120, ahead: 0)
         #expect(!other.isSettled, "another server begins anew")
     }
+
+    /// A worker far away from PostgreSQL would otherwise lose its first grants after each rest.
+    @Test mutating func `is as good again after a rest as soon as a statement is as quick as before`() {
+        for number in 1...9 { _ = note(Int64(number * 100 + 60), asked: number * 100, answered: number * 100 + 120) }
+        let rested = note(13_060, asked: 13_000, answered: 13_120)
+        #expect(rested.isSettled && rested.latest - rested.earliest == .milliseconds(120))
+        let slow = note(26_000, asked: 25_000, answered: 27_000)
+        #expect(!slow.isSettled, "the worker may have stood still")
+        let next = note(27_160, asked: 27_100, answered: 27_220)
+        #expect(next.isSettled)
+        let other = note(39_060, asked: 39_000, answered: 39_120, ahead: 0)
+        #expect(!other.isSettled, "another server begins anew")
+    }
 }
