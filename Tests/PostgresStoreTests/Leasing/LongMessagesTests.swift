@@ -27,9 +27,11 @@ import Testing
     }
 
     /// Claims from the bulk lanes of some queues, with this room for each and for all.
-    private func claim(_ rooms: [Int32: Int], room: Int, _ queue: QueueFixture) async throws -> [ClaimedJob] {
+    private func claim(
+        _ rooms: [Int32: Int], jobs: Int32 = 100, room: Int, _ queue: QueueFixture
+    ) async throws -> [ClaimedJob] {
         let quotas = rooms.sorted { $0.key < $1.key }.map { id, room in
-            var quota = ClaimQuota(queueID: id, lane: .bulk, jobs: 100)
+            var quota = ClaimQuota(queueID: id, lane: .bulk, jobs: jobs)
             quota.translationRoom = room
             return quota
         }
@@ -78,6 +80,18 @@ import Testing
             #expect(kinds(one) == [1, 0, 0])
             let rest = try await claim([queue.id: .max], room: .max, queue)
             #expect(kinds(rest) == [1, 0, 0])
+        }
+    }
+
+    /// docs/operating.md says so: a claim looks no further than at as many jobs as it may take.
+    @Test func `finds no job without translations behind as many long ones as it may take`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await start(5, "long", LongMessage.text, id: queue.id, queue)
+            try await start(1, "plain", Self.plain, id: queue.id, queue)
+            #expect(try await claim([queue.id: 0], jobs: 4, room: 0, queue).isEmpty)
+            let further = try await claim([queue.id: 0], jobs: 6, room: 0, queue)
+            #expect(kinds(further) == [0, 0, 1])
         }
     }
 
