@@ -219,6 +219,11 @@ import Testing
         Figure(#"idlePoll = Duration\.milliseconds\((\d+)\)"#, "docs/operating.md", "at least every # ms"),
         Figure(#"static let minimumVersion = (\d+)"#, "docs/operating.md", "PostgreSQL # or later"),
         Figure(#"static let minimumVersion = (\d+)"#, "README.md", "PostgreSQL # or later"),
+        Figure(
+            #"collecting limit: Int = (\d+)_000_000"#, "docs/cli.md", "up to # million tokens are read into memory"),
+        Figure(
+            #"collecting limit: Int = (\d+)_000_000"#, "docs/performance.md",
+            "only for up to # million bare tokens into a queue without devices"),
     ]
 
     @Test func `agree on figures`() throws {

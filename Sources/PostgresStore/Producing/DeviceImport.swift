@@ -12,13 +12,14 @@ extension PostgresConnection {
     ///     deactivated on purpose, stay inactive.
     ///   - keepsGoing: whether broken lines are left out. If not, one broken line means that nothing is imported.
     ///   - patience: how long the import is retried while other transactions hold locks that it needs.
-    ///   - limit: about how many bare tokens are collected in memory: less than 300 MB of usual ones.
+    ///   - limit: about how many bare tokens are collected in memory: less than 150 MB of usual ones. A container may
+    ///     have no more than 256 MB.
     ///   - progress: called with the number of devices read so far.
     /// - Throws: ``DeviceFileError`` for one broken line, ``RefusedLines`` for several, ``ImportHeldUp`` if other
     ///   transactions held the locks until the end.
     package func importDevices(
         from file: DeviceFile, inQueue queue: QueueName, reactivates: Bool, keepsGoing: Bool = false,
-        patience: Duration = heldUpLimit, collecting limit: Int = 4_000_000, progress: (Int) -> Void
+        patience: Duration = heldUpLimit, collecting limit: Int = 2_000_000, progress: (Int) -> Void
     ) async throws -> DeviceImportSummary {
         // Runs before the transaction, which a refusal would abort. Lists and previews do not need it: the function
         // that adds tokens to a list does it itself, and a preview draws no number.
