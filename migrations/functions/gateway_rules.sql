@@ -7,6 +7,11 @@
 create or replace function pushq.check_gateway() returns trigger
 language plpgsql as $$
 begin
+  -- A queue that comes with a move, or back from one, comes as it was. Two operators who set its interface and its
+  -- credential at the same time passed these checks. If it were refused now, its tenant would be in neither database.
+  if tg_op = 'INSERT' and current_setting('pushq.puts_settings', true) = 'on' then
+    return new;
+  end if;
   if new.gateway = 'binary'
     and exists (select from pushq.credential c
                 where c.tenant_id = new.tenant_id and c.id = new.credential_id and c.kind = 'token') then
@@ -19,6 +24,31 @@ end $$;
 
 create or replace trigger queue_gateway_fits before insert or update of gateway, credential_id on pushq.queue
 for each row when (new.gateway = 'binary') execute function pushq.check_gateway();
+
+-- The same for a certificate that is to be replaced by a signing key.
+create or replace function pushq.check_replacement() returns trigger
+language plpgsql as $$
+declare
+  used_by text := (
+    select n.name
+    from pushq.queue q
+    join pushq.queue_name n on n.queue_id = q.id
+    where q.tenant_id = new.tenant_id and q.credential_id = new.id and q.gateway = 'binary'
+    order by n.name
+    limit 1);
+begin
+  if used_by is not null then
+    raise exception using errcode = 'PQ400',
+      message = format('the binary interface does not take signing keys, but queue “%s” uses it with this credential',
+                       used_by),
+      hint = format('replace it by a certificate, or first change the queue: pushq-admin queue set %s --gateway http2',
+                    used_by);
+  end if;
+  return new;
+end $$;
+
+create or replace trigger credential_gateway_fits before update of kind on pushq.credential
+for each row when (new.kind = 'token' and old.kind <> 'token') execute function pushq.check_replacement();
 
 -- Why the queue's interface cannot carry a message, or null. The queue is looked up only for messages that the binary
 -- interface cannot carry, so other messages cost nothing more.

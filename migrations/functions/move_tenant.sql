@@ -80,6 +80,7 @@ declare
   columns text;
   fields  text;
 begin
+  perform set_config('pushq.puts_settings', 'on', true);  -- for pushq.check_gateway
   for place in select t.name from pushq.tables_of_tenants() t where t.kind = 'setting' loop
     select string_agg(format('%I', a.attname), ', ' order by a.attnum),
            string_agg(
@@ -111,6 +112,7 @@ begin
        on conflict on constraint %5$I do nothing', place.name, columns, fields, place.name, place.name || '_pkey')
     using settings, ids;
   end loop;
+  perform set_config('pushq.puts_settings', 'off', true);
 end $$;
 
 -- Takes the settings of a tenant with these queues out of their tables, and returns them.

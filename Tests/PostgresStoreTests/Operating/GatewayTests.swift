@@ -53,6 +53,40 @@ import Testing
         }
     }
 
+    @Test func `keeps its certificate from being replaced by a signing key while it is the binary one`() async throws {
+        try await run { store in
+            #expect(try await store.useCredential("certificate", forQueue: Self.queue))
+            try await Self.use(.binary, in: store)
+            let id = try #require(try await store.sealedCredential("certificate", of: "acme")).id
+            let key = NewCredential(
+                kind: .token(teamID: "TEAM", keyID: "KEY"), environments: ["production"], sealed: [])
+            let error = await #expect(throws: PostgresError.self) {
+                try await store.replaceCredential(id, by: key)
+            }
+            #expect("\(error as Any)".contains("but queue “\(Self.queue)” uses it with this credential"))
+            try await Self.use(.http2, in: store)
+            #expect(try await store.replaceCredential(id, by: key) == 0)
+        }
+    }
+
+    /// A move puts settings into their tables as they were, without this check.
+    @Test(arguments: ["", "select pushq.put_settings('{}', null);"])
+    func `is not the binary one of a new queue with a signing key, also after settings were put into their tables`(
+        before: String
+    ) async throws {
+        try await run { store in
+            await #expect(throws: PostgresError.self) {
+                try await store.runScript(
+                    """
+                    \(before)
+                    insert into pushq.queue (tenant_id, app_id, environment, gateway, credential_id)
+                    select q.tenant_id, q.app_id, 'sandbox', 'binary', c.id
+                    from pushq.queue q join pushq.credential c on c.tenant_id = q.tenant_id and c.name = 'key'
+                    """)
+            }
+        }
+    }
+
     @Test(
         arguments: [
             (#"'{"aps":{"alert":"x"}}'"#, nil), (#"'{"aps":{"content-available":1}}', push_type => 'background'"#, nil),

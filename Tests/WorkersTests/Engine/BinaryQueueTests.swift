@@ -192,7 +192,7 @@ import Testing
             $0.binaryPort = 0
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 5)
-            // A credential might be replaced by one of the other kind.
+            // Two operators who set the interface and the credential at the same time pass the checks of both.
             try await fixture.connection.runScript(
                 """
                 alter table pushq.queue disable trigger queue_gateway_fits;
