@@ -33,7 +33,7 @@ extension Statement {
         join pushq.app a on a.tenant_id = c.tenant_id
         where c.tenant_id = $tenant_id and c.id = $id and q.tenant_id = c.tenant_id and q.app_id = a.id
           and q.credential_id is null
-          and pushq.credential_fits(c, a.bundle_id, q.environment)
+          and pushq.credential_fits(c, a.bundle_id, q.environment, q.gateway)
         returning t.name || '/' || a.bundle_id || '/' || q.environment as queue, pushq.wake()::text
         """#)
 
@@ -47,7 +47,7 @@ extension Statement {
                  where x.tenant_id = q.tenant_id and x.id = q.credential_id) as used,
                array(
                  select c.name from pushq.credential c
-                 where c.tenant_id = q.tenant_id and pushq.credential_fits(c, n.app, q.environment)
+                 where c.tenant_id = q.tenant_id and pushq.credential_fits(c, n.app, q.environment, q.gateway)
                  order by c.name) as fitting
         from pushq.queue q
         join pushq.queue_name n on n.queue_id = q.id
@@ -65,7 +65,9 @@ extension Statement {
         where q.tenant_id = $tenant_id and q.credential_id = $id and q.paused_at is not null
         order by n.app, n.environment
         """#)
-    static let queuesWithNone = queues("queues_with_none", where: "n.tenant = $tenant and q.credential_id is null")
+    static let queuesWithNone = queues(
+        "queues_with_none",
+        where: "n.tenant = $tenant and q.credential_id is null and (q.gateway <> 'binary' or $kind = 'certificate')")
 
     private static func queues(_ name: String, where condition: String) -> Statement {
         Statement(
@@ -127,9 +129,12 @@ extension PostgresConnection {
         }
     }
 
-    /// Returns the queues of a tenant that have no credential.
-    package func queuesWithoutCredential(of tenant: String) async throws(PostgresError) -> [QueueName] {
-        try await execute(.queuesWithNone, ["tenant": .text(tenant)]).compactMap(QueueName.init)
+    /// Returns the queues of a tenant that have no credential, and whose interface takes one of this kind.
+    package func queuesWithoutCredential(
+        of tenant: String, for kind: CredentialScope.Kind
+    ) async throws(PostgresError) -> [QueueName] {
+        try await execute(.queuesWithNone, ["tenant": .text(tenant), "kind": .text(kind.rawValue)])
+            .compactMap(QueueName.init)
     }
 
     /// Returns the database's time, which decides whether a certificate is valid.

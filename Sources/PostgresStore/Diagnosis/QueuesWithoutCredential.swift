@@ -9,12 +9,14 @@ extension HealthCheck {
         guard count > 0 else { return [] }
         let names = row.textArray("examples")
         let isWaiting = row.bool("has_work")
+        // The binary interface takes no signing key.
+        let files = row.text("gateway") == "binary" ? "--pkcs12 FILE" : "--p8 FILE --team-id TEAM"
         // If the tenant has a credential for the first queue, it was left to the operator to choose it.
         let remedy =
             row.optionalText("fitting").map {
                 "pushq-admin queue set \(names[0]) --credential \(ShellWords.quoted($0))"
             }
-            ?? "pushq-admin credential add \(row.text("tenant")) NAME --p8 FILE --team-id TEAM"
+            ?? "pushq-admin credential add \(row.text("tenant")) NAME \(files)"
         return [
             HealthFinding(
                 isWaiting ? .error : .warning, "queues",
@@ -32,17 +34,18 @@ extension Statement {
         "queues_without_credential",
         #"""
         with bare as materialized (
-          select n.queue_id, n.name, n.tenant, n.app, n.environment, q.tenant_id
+          select n.queue_id, n.name, n.tenant, n.app, n.environment, q.tenant_id, q.gateway
           from pushq.queue q join pushq.queue_name n on n.queue_id = q.id
           where q.credential_id is null),
         first as materialized (select queue_id from bare limit 100)
         select (select count(*) from bare) as queues,
                array(select name from bare order by name limit 3) as examples,
                coalesce((select tenant from bare order by name limit 1), '') as tenant,
+               coalesce((select gateway from bare order by name limit 1), '') as gateway,
                (select min(c.name)
                 from (select * from bare order by name limit 1) b
                 join pushq.credential c using (tenant_id)
-                where pushq.credential_fits(c, b.app, b.environment)) as fitting,
+                where pushq.credential_fits(c, b.app, b.environment, b.gateway)) as fitting,
                exists (
                  select
                  from first b

@@ -61,7 +61,8 @@ struct CredentialAddCommand: Command {
         of tenant: String, for scope: CredentialScope, in store: PostgresConnection
     ) async throws -> QueueName? {
         let now = try await store.time()
-        return try await store.queuesWithoutCredential(of: tenant).first { scope.problem(for: $0, at: now) == nil }
+        return try await store.queuesWithoutCredential(of: tenant, for: scope.kind)
+            .first { scope.problem(for: $0, at: now) == nil }
     }
 
     private static func add(

@@ -371,6 +371,11 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """#, .error, "queues", "1 queue has no credential, and pushes wait: \(queue)",
             .command("pushq-admin queue set \(queue) --credential main")),
         Fault(
+            "a queue without a credential, for whose interface there is none", .queuesWithoutCredential,
+            "update pushq.queue set credential_id = null, gateway = 'binary'", .warning, "queues",
+            "1 queue has no credential: \(queue)",
+            .command("pushq-admin credential add acme NAME --pkcs12 FILE")),
+        Fault(
             "a queue about which nobody has decided after a restore", .restoredQueues,
             """
             insert into pushq.lineage (name, is_restore, back_to, old_id) values ('1/2/3/4', true, '2026-11-23 06:00Z', 0);

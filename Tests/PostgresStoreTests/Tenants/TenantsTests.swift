@@ -120,6 +120,26 @@ private let alert = #"{"aps":{"alert":"hello"}}"#
         }
     }
 
+    @Test func `are not given to a queue whose interface does not take them`() async throws {
+        let key = try MasterKeys.random()
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            try await store.makeQueue()
+            let binary = QueueName(tenant: "acme", app: "com.acme.shop", environment: .sandbox)
+            #expect(try await store.createQueue(binary) == .created)
+            var change = QueueChange()
+            change.gateway = .binary
+            try await store.setQueue(binary, to: change)
+            let id = try #require(try await store.newCredentialID("main", of: "acme")).id
+            #expect(
+                try await store.addCredential(credential("s", for: id, under: key), name: "main", as: id) == .created)
+            #expect(try await store.useCredentialWhereNone(id) == ["\(queue)"])
+            #expect(try await store.credentialChoice(for: binary).fitting == [])
+            #expect(try await store.queuesWithoutCredential(of: "acme", for: .token) == [])
+            #expect(try await store.queuesWithoutCredential(of: "acme", for: .certificate) == [binary])
+        }
+    }
+
     @Test func `are replaced in place, with a new version, and resume what they had stopped`() async throws {
         let key = try MasterKeys.random()
         try await withDatabase { _, database in
