@@ -23,9 +23,10 @@ begin
   set version = c.version + 1, replaced_at = clock_timestamp()
   from pushq.queue k
   where k.id = q and c.tenant_id = k.tenant_id and c.id = k.credential_id
-    and k.paused_credential_version is not null
+    -- A pause by hand has taken the place of the refusal's, but not its count.
+    and (k.paused_credential_version is not null or k.credential_refusals > 0)
     -- If it got one a moment ago, for another queue that is resumed, that is enough.
-    and (c.version = k.paused_credential_version or c.replaced_at < now() - interval '10 seconds');
+    and (c.version = k.paused_credential_version or coalesce(c.replaced_at < now() - interval '10 seconds', true));
 
   select k.paused_at is not null into was_paused from pushq.queue k where k.id = q for update;
   update pushq.queue k

@@ -416,9 +416,10 @@ import Transport
     }
 
     /// Apple fixes what a connection may do at its first push. An operator adds the app to the team, and resumes.
-    @Test func `whose app is added at Apple while the queue is paused sends over a new connection once it resumes`()
-        async throws
-    {
+    @Test(arguments: [false, true])
+    func `whose app is added at Apple while the queue is paused sends over a new connection once it resumes`(
+        isPausedByHand: Bool
+    ) async throws {
         try await EngineFixture.run { configuration in
             configuration.bundleIDs = ["com.other"]
         } _: { _, fixture in
@@ -427,6 +428,7 @@ import Transport
                 try await fixture.startCampaign(queue)
                 try await fixture.waitForPause(saying: "TopicDisallowed")
                 await fixture.simulator.use(bundleIDs: nil)
+                if isPausedByHand { try await fixture.connection.pauseQueue(queue, reason: "Apple is asked") }
                 #expect(try await fixture.connection.resumeQueue(queue))
                 try await fixture.waitForCampaigns(within: .seconds(60))
             }
