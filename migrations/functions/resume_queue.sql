@@ -22,7 +22,7 @@ begin
   update pushq.credential c
   set version = c.version + 1, replaced_at = clock_timestamp()
   from pushq.queue k
-  where k.id = q and c.tenant_id = k.tenant_id and c.id = k.credential_id
+  where k.id = q and k.paused_at is not null and c.tenant_id = k.tenant_id and c.id = k.credential_id
     -- A pause by hand has taken the place of the refusal's, but not its count.
     and (k.paused_credential_version is not null or k.credential_refusals > 0)
     -- If it got one a moment ago, for another queue that is resumed, that is enough.
@@ -32,7 +32,8 @@ begin
   update pushq.queue k
   set paused_at = null, paused_reason = null, paused_credential_version = null, credential_refusals = refusals,
       resumed_at = clock_timestamp()
-  where k.id = q;
+  -- In a queue that sends, the answers until now keep their weight (PostgresStore/Upkeep/Suspects.swift).
+  where k.id = q and k.paused_at is not null;
   perform pushq.tell('queue', q), pushq.wake(q);
   return was_paused;
 end $$;

@@ -351,6 +351,15 @@ import Transport
         }
     }
 
+    @Test func `an order to resume a queue that is not paused acquits nobody`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 300)
+            try await end(300, delivered: 0, bad: 1, ago: "1 hour", in: queue)
+            #expect(try await !queue.connection.resumeQueue(QueueFixture.name))
+            #expect(try await queue.worker.judgeSuspects().paused.count == 1)
+        }
+    }
+
     @Test func `nobody is judged without answers from the same time`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 300)
