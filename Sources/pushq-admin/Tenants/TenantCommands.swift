@@ -95,12 +95,21 @@ enum TenantCommands {
         _ tenant: TenantName, isSuspended: Bool, in database: DatabaseOptions, _ console: Console
     ) async throws {
         let name = tenant.text
-        let change = try await database.session { store in try await store.setTenant(name, isSuspended: isSuspended) }
+        let (change, move) = try await database.session { store in
+            let change = try await store.setTenant(name, isSuspended: isSuspended)
+            return (change, isSuspended ? nil : try await store.tenantMove(of: name))
+        }
         guard let hasChanged = change else { throw Failure.noTenant(name) }
         let done = "\(isSuspended ? "suspended" : "resumed") \(name)"
         console.show(
             hasChanged ? done : "tenant \(name) is \(isSuspended ? "already" : "not") suspended",
             json: ["tenant": .string(name), "suspended": .bool(isSuspended), "changed": .bool(hasChanged)])
+        // Until the move has ended or is undone, nothing is sent for the tenant, whatever was set here.
+        if let move, move.leaves, move.stage == .stopping {
+            console.remark(
+                "\(name) is stopped by its move to \(move.peer); if no command carries that out, run it again, or undo "
+                    + "it with: pushq-admin tenant move --abandon")
+        }
     }
 }
 

@@ -46,6 +46,24 @@ import Testing
         }
     }
 
+    @Test func `that was interrupted is named where an operator resumes the tenant that it has stopped`() async throws {
+        try await Shop.open { shop in
+            let stopped = "acme is stopped by its move to elsewhere"
+            try await shop.run(Self.begin)
+            let sending = try await shop.admin("tenant", "resume", "acme")
+            #expect(sending.code == 0 && !sending.errors.contains(stopped), "\(sending.errors)")
+            try await shop.run("select pushq.stop_leaving('acme')")
+            let suspended = try await shop.admin("tenant", "suspend", "acme")
+            #expect(suspended.code == 0 && !suspended.errors.contains(stopped), "\(suspended.errors)")
+            for said in ["resumed acme", "tenant acme is not suspended"] {
+                let resumed = try await shop.admin("tenant", "resume", "acme")
+                #expect(resumed.code == 0 && resumed.output.contains(said), "\(resumed.output)")
+                #expect(resumed.errors.contains(stopped), "\(resumed.errors)")
+                #expect(resumed.errors.contains("pushq-admin tenant move --abandon"), "\(resumed.errors)")
+            }
+        }
+    }
+
     @Test func `says what it may not grant, and ends the move all the same`() async throws {
         try await Shop.open { shop in
             try await withDatabase { _, other in
