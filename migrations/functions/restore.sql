@@ -149,6 +149,13 @@ end $$;
 create or replace function pushq.pause_restored(l pushq.lineage, queues int[] default null) returns void
 language plpgsql as $$
 begin
+  -- A queue that has waited for a decision since an earlier restore, and was paused meanwhile.
+  update pushq.restored_queue r
+  set paused_at = q.paused_at, paused_reason = q.paused_reason,
+      paused_credential_version = q.paused_credential_version, credential_id = q.credential_id
+  from pushq.queue q
+  where q.id = r.queue_id and q.paused_reason <> pushq.restored_reason()
+    and (queues is null or q.id = any (queues));
   insert into pushq.restored_queue (queue_id, lineage_id, paused_at, paused_reason, paused_credential_version,
                                     credential_id)
   select q.id, l.id, q.paused_at, q.paused_reason, q.paused_credential_version, q.credential_id

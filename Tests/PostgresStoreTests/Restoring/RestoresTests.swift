@@ -368,8 +368,10 @@ import Transport
         }
     }
 
-    @Test(arguments: [true, false])
-    func `a queue that was paused stays paused after the decision`(isPausedBefore: Bool) async throws {
+    @Test(arguments: [true, false], [true, false])
+    func `a queue that was paused stays paused after the decision`(isPausedBefore: Bool, isRepeated: Bool)
+        async throws
+    {
         try await withQueue { _, queue in
             _ = try await queue.startCampaign()
             if isPausedBefore { try await queue.connection.pauseQueue(QueueFixture.name, reason: "lunch") }
@@ -378,6 +380,7 @@ import Transport
             let reason = "select count(*) from pushq.queue where paused_reason"
             #expect(try await queue.number("\(reason) like 'the database was restored%'") == 1)
             if !isPausedBefore { try await queue.connection.pauseQueue(QueueFixture.name, reason: "lunch") }
+            if isRepeated { try await queue.connection.declareRestore() }
             _ = try await queue.connection.resumeRestored(QueueFixture.name, sends: true)
             #expect(try await queue.number("\(reason) = 'lunch'") == 1)
         }
