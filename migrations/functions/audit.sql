@@ -128,6 +128,18 @@ begin
   where n.queue_id = q;
 end $$;
 
+-- Records that a campaign was given a new end. It is in a table that workers write all the time, which has no trigger.
+-- The times have the form of those that triggers record.
+create or replace function pushq.note_new_end(q int, key text, former timestamptz, send_by timestamptz) returns void
+language plpgsql set timezone = 'UTC' as $$
+begin
+  perform pushq.note_change(
+    n.tenant, 'campaign', concat_ws(' ', n.name, note_new_end.key), 'changed',
+    jsonb_build_object('send_by', jsonb_strip_nulls(jsonb_build_object('from', former, 'to', note_new_end.send_by))))
+  from pushq.queue_name n
+  where n.queue_id = q;
+end $$;
+
 -- Records that a send, a broadcast, a job or several jobs were cancelled. `object` is send or job; `id` is null for
 -- several jobs, and `jobs` is their number. `count` is the number of recipients that were not sent to yet.
 create or replace function pushq.note_cancellation(

@@ -169,9 +169,10 @@ end $$;
 create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := (pushq.enter(queue, sends => true)).q;
-  c bigint;
-  f pushq.fan_out;
+  q      int := (pushq.enter(queue, sends => true)).q;
+  c      bigint;
+  f      pushq.fan_out;
+  former timestamptz;                                     -- its end until now
 begin
   perform pushq.check_isolation();
   update pushq.campaign k set paused_at = null, paused_reason = null
@@ -181,6 +182,7 @@ begin
     return false;
   end if;
   perform pushq.check_times(now(), 'now', send_by);
+  select o.send_by into former from pushq.fan_out o where o.queue_id = q and o.campaign_id = c;
   update pushq.fan_out o
   set paused = false, send_by = coalesce($3, o.send_by),
       -- The new end applies to all existing jobs, except later retries by hand, which have their own end. Workers give
@@ -220,6 +222,9 @@ begin
   if send_by is not null then
     perform pushq.check_new_end(f);
     perform pushq.set_end(f);
+    if send_by is distinct from former then
+      perform pushq.note_new_end(q, key, former, send_by);
+    end if;
     perform pushq.tell('root', c);
   end if;
   perform pushq.refuse_past_end(f, key);

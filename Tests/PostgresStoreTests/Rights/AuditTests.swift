@@ -481,6 +481,27 @@ import Testing
         }
     }
 
+    @Test func `has the new end of a campaign that is resumed, in the form of other times`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            let (store, name) = (queue.connection, QueueFixture.name)
+            _ = try await queue.startCampaign(options: ", send_by => '2126-12-10T00:00:00Z'")
+            try await queue.run("set timezone = 'Asia/Tokyo'")
+            let end = ", send_by => '2126-12-11T12:30:00Z'"
+            let made = try await entries(store) {
+                for options in [end, end, ""] {
+                    try await queue.run("select pushq.pause_campaign('\(name)', 'k')")
+                    try await queue.run("select pushq.resume_campaign('\(name)', 'k'\(options))")
+                }
+            }
+            #expect(made.count == 7, "three pauses, three resumes, one new end: \(made)")
+            #expect(
+                made.filter { $0.contains("send_by") } == [
+                    "acme campaign \(name) k changed send_by:2126-12-10T00:00:00+00:00→2126-12-11T12:30:00+00:00"
+                ])
+        }
+    }
+
     @Test func `has a send that was cancelled, once`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
