@@ -1,4 +1,5 @@
 import Foundation
+import PostgresStore
 import QueueCore
 import TestSupport
 import Testing
