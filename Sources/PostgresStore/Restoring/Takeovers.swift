@@ -1,16 +1,16 @@
 package import FoundationEssentials
 
 extension Statement {
-    /// The latest takeover since the last restore. The first copy of a database has no `back_to`.
-    fileprivate static let lastTakeover = Statement(
-        "last_takeover",
+    /// The takeovers of the last month since the last restore. The first copy of a database has no `back_to`.
+    fileprivate static let takeovers = Statement(
+        "takeovers",
         #"""
         select l.found_at, l.back_to
         from pushq.lineage l
         where not l.is_restore and l.back_to is not null
           and l.id > coalesce((select max(r.id) from pushq.lineage r where r.is_restore), 0)
-        order by l.id desc
-        limit 1
+          and l.found_at > now() - interval '30 days'
+        order by l.id
         """#)
 }
 
@@ -24,9 +24,10 @@ package struct Takeover: Sendable {
 }
 
 extension PostgresConnection {
-    /// Returns the last takeover by a standby; nil if there was none since the database was created or restored.
-    package func lastTakeover() async throws(PostgresError) -> Takeover? {
-        try await execute(.lastTakeover).first.map { row in
+    /// Returns the takeovers by standbys in the last 30 days, in their order. After each of them, other changes may be
+    /// lost. A restore ends the list: its decision is about everything before it.
+    package func takeovers() async throws(PostgresError) -> [Takeover] {
+        try await execute(.takeovers).map { row in
             Takeover(foundAt: row.time("found_at"), upTo: row.time("back_to"))
         }
     }

@@ -26,22 +26,23 @@ enum RestoreCommands {
 
             What was accepted after the time of the backup is not in the database, so it cannot be counted.
 
-            If a standby has taken over, that is no restore: a note says when it was. Without synchronous replication, \
-            what was ordered just before may be undone.
+            If a standby has taken over, that is no restore: a note for each takeover of the last 30 days says when it \
+            was. Without synchronous replication, what was ordered just before may be undone.
             """
         static let examples = ["restore show", "restore show --json"]
 
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queues, last, takeover) = try await database.session { store in
-                (try await store.restoredQueues(), try await store.lastRestore(), try await store.lastTakeover())
+            let (queues, last, takeovers) = try await database.session { store in
+                (try await store.restoredQueues(), try await store.lastRestore(), try await store.takeovers())
             }
-            if let takeover {
+            for takeover in takeovers {
+                let (upTo, foundAt) = (Cell.time(takeover.upTo).text, Cell.time(takeover.foundAt).text)
                 console.remark(
-                    "a standby took over, which was found at \(Cell.time(takeover.foundAt).text): unless replication was "
-                        + "synchronous, repeat what was ordered after \(Cell.time(takeover.upTo).text), such as pauses, "
-                        + "cancellations, suspensions, erasures and changes of credentials")
+                    "a standby took over, found at \(foundAt): unless replication was synchronous, repeat what was "
+                        + "ordered between \(upTo) and \(foundAt), such as pauses, cancellations, suspensions, "
+                        + "erasures and changes of credentials")
             }
             guard let last else {
                 return console.show("the database was not restored", json: ["back_to": .null, "queues": .array([])])

@@ -3,27 +3,31 @@ import PostgresStore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct `The last takeover by a standby` {
-    @Test func `is that since the last restore, and the first server of a database took over from nobody`() async throws
+@Suite(.timeLimit(.minutes(10))) struct `The takeovers by standbys` {
+    @Test func `are those of 30 days since the last restore, and the first server took over from nobody`() async throws
     {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            func upTo() async throws -> Date? { try await queue.connection.lastTakeover()?.upTo }
-            func copy(isRestore: Bool, backTo: String) async throws {
+            func upTo() async throws -> [Double] {
+                try await queue.connection.takeovers().map(\.upTo.timeIntervalSince1970)
+            }
+            func copy(isRestore: Bool, backTo: String, age: String = "1 minute") async throws {
                 try await queue.run(
                     """
-                    insert into pushq.lineage (name, is_restore, back_to, old_id)
-                    values ('1/2/3/4', \(isRestore), '\(backTo)', 0)
+                    insert into pushq.lineage (name, is_restore, back_to, found_at, old_id)
+                    values ('1/2/3/4', \(isRestore), '\(backTo)', now() - interval '\(age)', 0)
                     """)
             }
-            #expect(try await upTo() == nil)
-            try await copy(isRestore: false, backTo: "1970-01-01T00:00:07Z")
+            #expect(try await upTo() == [])
+            try await copy(isRestore: false, backTo: "1970-01-01T00:00:06Z", age: "31 days")
+            #expect(try await upTo() == [])
+            try await copy(isRestore: false, backTo: "1970-01-01T00:00:07Z", age: "29 days")
             try await copy(isRestore: false, backTo: "1970-01-01T00:00:08Z")
-            #expect(try await upTo() == Date(timeIntervalSince1970: 8))
+            #expect(try await upTo() == [7, 8], "changes were lost at each of them")
             try await copy(isRestore: true, backTo: "1970-01-01T00:00:09Z")
-            #expect(try await upTo() == nil)
+            #expect(try await upTo() == [])
             try await copy(isRestore: false, backTo: "1970-01-01T00:00:10Z")
-            #expect(try await upTo() == Date(timeIntervalSince1970: 10))
+            #expect(try await upTo() == [10])
         }
     }
 }
