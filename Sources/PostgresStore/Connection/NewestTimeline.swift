@@ -10,6 +10,9 @@ package final class NewestTimeline {
     private(set) package var timeline: Int32 = 0
     /// The number that `initdb` gave the cluster of these servers; nil before the first.
     private(set) package var cluster: Int64?
+    /// How often another copy of the database has taken the place of the one that the program knew. The new one may
+    /// lack what was written last to the former one.
+    private(set) package var changes = 0
 
     /// - Parameter address: where the database is, for errors.
     package init(at address: String) {
@@ -27,8 +30,7 @@ package final class NewestTimeline {
         let servers = await database.writableServers(as: applicationName, on: loop)
         let known = servers.filter { cluster == nil || $0.cluster == cluster }
         if let newest = known.newest {
-            timeline = max(timeline, newest.timeline)
-            cluster = newest.cluster
+            follow(max(timeline, newest.timeline), of: newest.cluster)
         }
         return known.isEmpty ? servers : known
     }
@@ -37,11 +39,15 @@ package final class NewestTimeline {
     /// - Throws: ``PostgresError/cannotConnect(address:reason:)`` for a server that another one has replaced, so that
     ///   the next host is tried.
     package func note(_ found: Int32, ofCluster number: Int64) throws(PostgresError) {
-        if cluster != number { (cluster, timeline) = (number, 0) }
-        guard found >= timeline else {
+        guard cluster != number || found >= timeline else {
             throw refusal(because: "its timeline \(found) is older than \(timeline), which this program has seen")
         }
-        timeline = found
+        follow(found, of: number)
+    }
+
+    private func follow(_ found: Int32, of number: Int64) {
+        if cluster != nil, cluster != number || timeline != found { changes += 1 }
+        (cluster, timeline) = (number, found)
     }
 
     /// The error about a server that must not be used.

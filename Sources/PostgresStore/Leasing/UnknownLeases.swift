@@ -1,5 +1,6 @@
 extension Statement {
-    /// Finds leases held by a worker that does not know of them, because the answer to its claim was lost. `except`
+    /// Finds leases held by a worker that does not know of them, because the answer to its claim was lost, or because
+    /// the server does not know that the worker has ended their jobs: it has replaced the one where it did. `except`
     /// compares two sets by hashing or sorting, whatever their sizes. With `<> all`, PostgreSQL compared each lease
     /// with each: 1 s with 20,000 leases held.
     static let unknownLeases = Statement(
@@ -29,7 +30,9 @@ package struct UnknownLease: Sendable {
     /// How often a worker was lost while it held the job, or a send of it stayed without an answer.
     package let losses: Int
 
-    /// The progress to give back if nothing was sent under this lease: with the watermark from before the claim.
+    /// The progress to give back if nothing was sent under this lease: with the watermark from before the claim. Only
+    /// for a lease at the server where it was taken. One that has replaced it, without synchronous replication, may
+    /// have leases that the worker served and ended.
     ///
     /// If nothing was lost with the job, that watermark is the first recipient without an outcome, because every
     /// yield writes it so. Otherwise it is not known, and the granted watermark stays.

@@ -144,6 +144,10 @@ final class EngineConnections {
     /// Whether the connection for claims and the one for leases are open.
     var isConnected: Bool { lostConnections == 0 && vital.allSatisfy(\.isOpen) }
 
+    /// How often another copy of the database has taken the place of the one that the engine used. Such a copy, a
+    /// standby without synchronous replication or a backup, may lack what was written last.
+    var changesOfDatabase: Int { session.changes }
+
     /// Whether the connection for fan-out or the one for upkeep could not be opened at the last attempt.
     var lacksConnection: Bool { secondary.contains(where: \.isFailing) }
 

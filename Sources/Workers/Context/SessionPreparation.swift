@@ -28,6 +28,9 @@ final class SessionPreparation {
         self.report = report
     }
 
+    /// How often another copy of the database has taken the place of the one that the engine used.
+    var changes: Int { newest.changes }
+
     /// Looks at all servers of the address before one of them is used, and reports an old primary.
     /// - Parameter loop: the caller's event loop.
     /// - Returns: the position of the newest primary among the hosts; nil if only one is named, or none accepts writes.

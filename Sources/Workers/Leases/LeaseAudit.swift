@@ -1,13 +1,15 @@
 import PostgresStore
 import Transport
 
-/// Gives back the leases in this worker's name that it does not hold: the answer to their claim was lost.
+/// Gives back the leases in this worker's name that it does not hold: the answer to their claim was lost, or another
+/// server, which does not know of their ends, has taken the place of the primary.
 ///
 /// The cost of its statement grows with the number of held jobs, so it uses another connection than renewals and
 /// claims.
 ///
 /// Belongs to the engine's event loop.
 final class LeaseAudit {
+    private let postgres: EngineConnections
     private let store: RetryingConnection
     private let workerID: Int64
     private let jobs: HeldJobs
@@ -18,8 +20,14 @@ final class LeaseAudit {
     private var state: LeaseAuditState
     /// What the last audit found.
     private var found: [UnknownLease] = []
+    /// How often the database had been replaced by another copy when the last audit was sent.
+    private var changesAudited = 0
+    /// The same for the last audit after which no unknown lease was left. Leases that are found after a later change
+    /// may have been served before it.
+    private var changesSettled = 0
 
     init(_ context: EngineContext, jobs: HeldJobs) {
+        postgres = context.postgres
         store = context.postgres.fanOut
         workerID = context.workerID
         report = context.report
@@ -72,21 +80,32 @@ final class LeaseAudit {
 
     private func ask() async {
         let known = jobs.all.map(\.claim.key)
-        guard let found = await store.attempt({ try await $0.unknownLeases(workerID: workerID, known: known) }) else {
-            return state.noteNoAnswer()
+        let answer = await store.attempt { connection -> [UnknownLease] in
+            // Opening this connection may have shown that there is another primary.
+            changesAudited = postgres.changesOfDatabase
+            return try await connection.unknownLeases(workerID: workerID, known: known)
         }
+        guard let found = answer else { return state.noteNoAnswer() }
         self.found = found
+        if found.isEmpty { changesSettled = changesAudited }
         state.noteFound(found.count)
     }
 
-    /// Gives back the leases that were found and are not held. Returns false if PostgreSQL did not answer.
+    /// Gives back the leases that were found and are not held. Returns false if some of them may be left: PostgreSQL
+    /// did not answer, or their rows were locked.
     private func giveBack() async -> Bool {
         let held = Set(jobs.all.map(\.claim.key))
-        let back = LeaseAuditState.strangers(among: found, held: held)
+        let back = LeaseAuditState.strangers(
+            among: found, held: held, timelineChanged: postgres.changesOfDatabase != changesSettled)
         found = []
-        guard !back.isEmpty else { return true }
+        guard !back.isEmpty else {
+            changesSettled = changesAudited
+            return true
+        }
         guard let given = await store.attempt({ try await $0.yield(back, workerID: workerID) }) else { return false }
         if !given.keys.isEmpty { report(.leasesFound(given.keys.count)) }
+        guard given.locked.isEmpty else { return false }
+        changesSettled = changesAudited
         return true
     }
 }

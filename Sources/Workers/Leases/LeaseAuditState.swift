@@ -122,8 +122,17 @@ struct LeaseAuditState {
 
     /// The leases to give back among those that an audit found, in the form in which they are given back.
     ///
-    /// Nothing was sent for a lease that this worker never held, so its watermark returns to where it was.
-    static func strangers(among found: [UnknownLease], held: Set<LeaseKey>) -> [YieldedLease] {
-        found.filter { !held.contains($0.progress.key) }.map { YieldedLease(progress: $0.asItWas) }
+    /// Nothing was sent for a lease that this worker never held, so its watermark returns to where it was. After a
+    /// failover, the worker may have served such a lease: the old primary knew that its job had ended, and the new one
+    /// does not. Then the lease goes back like that of a lost worker.
+    /// - Parameter timelineChanged: whether another server may have taken the place of the one where the leases were
+    ///   taken.
+    static func strangers(
+        among found: [UnknownLease], held: Set<LeaseKey>, timelineChanged: Bool
+    ) -> [YieldedLease] {
+        found.filter { !held.contains($0.progress.key) }.map { lease in
+            timelineChanged
+                ? YieldedLease(progress: lease.progress, addedLosses: 1) : YieldedLease(progress: lease.asItWas)
+        }
     }
 }

@@ -184,8 +184,11 @@ struct `The sessions of an engine` {
             }
             try await claim(2, at: connection)
             try await session.prepare(connection)
+            #expect(session.changes == 0, "there was none before")
             try await claim(3, at: connection)
             try await session.prepare(connection)
+            try await session.prepare(connection)
+            #expect(session.changes == 1)
             #expect(events == [])
 
             try await claim(2, at: connection)

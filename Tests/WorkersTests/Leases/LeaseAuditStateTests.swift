@@ -95,15 +95,19 @@ import Testing
         #expect(due.hasEnded, "the lease's end will bring it back")
     }
 
-    @Test func `gives back what is not held with its old watermark`() {
+    @Test(arguments: [false, true])
+    func `gives back what is not held with its old watermark, unless it may have been served before a failover`(
+        timelineChanged: Bool
+    ) {
         let found = [1, 2].map { id in
             UnknownLease(
                 progress: LeaseProgress(
                     key: LeaseKey(queueID: 1, jobID: id, epoch: 1), watermark: 3, outcomes: [1, 0, 0]), losses: 0)
         }
         let held: Set = [found[0].progress.key]
-        let back = LeaseAuditState.strangers(among: found, held: held)
+        let back = LeaseAuditState.strangers(among: found, held: held, timelineChanged: timelineChanged)
         #expect(back.map(\.progress.key.jobID) == [2])
-        #expect(back.map(\.progress.watermark) == [1])
+        #expect(back.map(\.progress.watermark) == [timelineChanged ? 3 : 1])
+        #expect(back.map(\.addedLosses) == [timelineChanged ? 1 : 0])
     }
 }
