@@ -143,6 +143,12 @@ extension `Real processes with databases of their own` {
                     return try await old("select (\(sql)) + (\(open)) + (select count(*) from pushq.lease)") == "0"
                 }
                 #expect(await worker.drain() == .code(0))
+                // As a worker gives a job back that it has begun: one recipient has got the push, and one waits.
+                _ = try await old(
+                    """
+                    update pushq.job set outcomes = decode('0100', 'hex'), watermark = 1
+                    where recipient_count = 2 and run_at > now() + interval '1 minute'
+                    """)
                 // A campaign that reaches only the old server, where no worker runs any more, to these devices and the
                 // 12 that the sends have added.
                 _ = try await old("select pushq.start_campaign('\(rig.queue)', 'unsent', '\(Self.payload)')")
@@ -154,7 +160,7 @@ extension `Real processes with databases of their own` {
                 let report = try JSONDecoder().decode(Report.self, from: Data(shown.output.utf8))
                 #expect(report.delivered == after.count && report.unknown == 0, "\(shown.output)")
                 #expect(
-                    report.mayBeSentTwice == after.count - 10 && report.waiting == Self.devices + 14, "\(shown.output)")
+                    report.mayBeSentTwice == after.count - 10 && report.waiting == Self.devices + 13, "\(shown.output)")
                 #expect(report.sends.map(\.campaign) == ["campaign", "unsent", nil])
                 #expect(
                     try Self.members(of: shown.output) == [

@@ -46,7 +46,10 @@ extension Statement {
         "missing_jobs", "select unnest($jobs::bigint[]) as job_id except \(lastMinute)")
 
     /// For each send or campaign: what has ended since `$since`, and what waits, if the send is from after the
-    /// takeover.
+    /// takeover. Recipients below a watermark do not wait, because their pushes may have been sent.
+    ///
+    /// Pushes of jobs that have not ended are not counted. The new primary may have had the same progress when it took
+    /// over, and nothing tells once it has gone on with such a job.
     fileprivate static let divergedSends = Statement(
         "diverged_sends",
         #"""
@@ -57,11 +60,20 @@ extension Statement {
           where \#(isDiverged)
           group by 1, 2
         ), waiting as (
-          select w.queue_id, w.root_id, sum(w.recipient_count)::bigint as waiting
+          select w.queue_id, w.root_id, sum(w.recipients)::bigint as waiting
           from (
-            select j.queue_id, j.root_id, j.recipient_count from pushq.job j where j.root_id >= $first_id
-            union all
-            select l.queue_id, l.root_id, l.recipient_count from pushq.lease l where l.root_id >= $first_id
+            select b.queue_id, b.root_id,
+                   case when b.outcomes is null then b.recipient_count - b.watermark
+                        else (select count(*) from generate_series(b.watermark, octet_length(b.outcomes) - 1) n
+                              where get_byte(b.outcomes, n) = 0) end as recipients
+            from (
+              select queue_id, root_id, recipient_count, watermark, outcomes
+              from pushq.job
+              where root_id >= $first_id
+              union all
+              select queue_id, root_id, recipient_count, watermark, outcomes
+              from pushq.lease
+              where root_id >= $first_id) b
             union all
             -- Campaigns without jobs, or without all of them: workers that follow the new primary make none here.
             select f.queue_id, f.campaign_id, pushq.fan_out_left(f, 'infinity')
@@ -115,7 +127,7 @@ extension Statement {
 /// What an old primary did after another server had replaced it. The new primary does not know of it.
 ///
 /// The old primary records when jobs ended, not when each push was sent. So a job that began before the takeover counts
-/// in full.
+/// in full, and one that has not ended does not count.
 package struct Divergence: Sendable {
     /// What the old primary did for a campaign, or for all other sends of a queue.
     package struct Total: Sendable {
@@ -129,7 +141,8 @@ package struct Divergence: Sendable {
         package fileprivate(set) var unknown = 0
         /// Delivered or unknown pushes whose send the new primary knows and carries out, too.
         package fileprivate(set) var maybeSentTwice = 0
-        /// Recipients of sends that only the old primary knows. They get nothing once it is gone.
+        /// Recipients of sends that only the old primary knows, without those whose push may have been sent. They get
+        /// nothing once it is gone.
         package fileprivate(set) var waiting = 0
     }
 

@@ -18,7 +18,9 @@ struct RestoreDivergedCommand: Command {
         only the old primary knows. They get nothing, unless you send to them again.
 
         It counts jobs that ended after the last moment that both servers know. A job that had been begun before \
-        counts whole; it has up to 500 recipients.
+        counts whole; it has up to 500 recipients. Jobs that had not ended are not counted, although some of their \
+        pushes may have been sent: those of workers that were stopped or killed meanwhile. waiting counts only their \
+        recipients to whom nothing was sent.
 
         With --apns-ids it writes a line for each push that may have reached its device: the apns-id, or with \
         --json an object.
