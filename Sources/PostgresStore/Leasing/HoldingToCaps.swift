@@ -23,7 +23,7 @@ extension PostgresConnection {
     package func heldToCaps(
         _ jobs: [ClaimedJob], workerID: Int64, patience: Duration = rowPatience
     ) async throws(PostgresError) -> [ClaimedJob] {
-        let held = try await heldRecipients(
+        let held = try await recipientsHeldBack(
             by: .holdToCaps, of: jobs.filter { $0.capAnswer != nil }, workerID: workerID,
             // A recipient that lacks an attribute gets no push, and needs no place for it.
             where: { $0.canBeMade(for: $1) },

@@ -14,7 +14,7 @@ extension PostgresConnection {
     /// Returns the jobs with the quiet hours of their recipients, where ``ClaimedJob/asksQuietHours`` is set. Does not
     /// query if there is no such job.
     package func heldToQuietHours(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
-        let held = try await heldRecipients(
+        let held = try await recipientsHeldBack(
             by: .holdToQuietHours, of: jobs.filter(\.asksQuietHours), workerID: workerID
         ) {
             ["send_withins": .int8Array($0.map { $0.sendWithin.wholeMicroseconds })]

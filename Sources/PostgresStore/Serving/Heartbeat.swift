@@ -80,7 +80,7 @@ package struct WorkerReport: Sendable {
     package var isDraining = false
     /// The number of requests that wait for their answer.
     package var inFlight = 0
-    /// The number of jobs that the worker holds, and of their recipients.
+    /// The jobs that the worker holds, and all of their recipients, sent to or not.
     package var heldJobs = 0
     package var heldRecipients = 0
     /// The number of connections to APNs, and the number of requests that they can take at once: those in flight and

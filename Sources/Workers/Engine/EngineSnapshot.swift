@@ -12,7 +12,7 @@ package struct EngineSnapshot: Sendable {
     var inFlight = 0
     var heldJobs = 0
     /// The recipients of held jobs that were not sent to.
-    var heldRecipients = 0
+    var unsentRecipients = 0
     /// The maximum number of leases that the engine may hold now.
     var maximumLeases = 0
     var unreachableQueues = 0
@@ -63,7 +63,7 @@ extension EngineParts {
         snapshot.connections = gateways.connectionFigures
         snapshot.inFlight = dispatcher.inFlight
         snapshot.heldJobs = jobs.count
-        snapshot.heldRecipients = dispatcher.active.reduce(0) { $0 + $1.unsent }
+        snapshot.unsentRecipients = dispatcher.active.reduce(0) { $0 + $1.unsent }
         snapshot.maximumLeases = settler.maximumLeases
         snapshot.unreachableQueues = queues.unreachable.count
         snapshot.isDraining = isDraining

@@ -51,7 +51,7 @@ struct WorkerPage {
             MetricFamily(Catalog.enginesReady, min(responding, known.count { $0.obstacles.isEmpty })),
             MetricFamily(Catalog.inFlight, sum(known, \.inFlight)),
             MetricFamily(Catalog.jobsHeld, sum(known, \.heldJobs)),
-            MetricFamily(Catalog.recipientsHeld, sum(known, \.heldRecipients)),
+            MetricFamily(Catalog.recipientsHeld, sum(known, \.unsentRecipients)),
             MetricFamily(Catalog.leaseLimit, sum(known, \.maximumLeases)),
             MetricFamily(Catalog.queuesUnreachable, unreachableQueues(known)), lag,
         ]

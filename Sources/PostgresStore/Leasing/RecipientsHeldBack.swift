@@ -10,7 +10,7 @@ extension PostgresConnection {
     ///   - more: further parameters of the statement, about the same jobs.
     ///   - hold: reads from such a row how long the recipient is held back.
     /// - Returns: the recipients held back of each job that was asked about, by device.
-    func heldRecipients<Hold>(
+    func recipientsHeldBack<Hold>(
         by statement: Statement, of jobs: [ClaimedJob], workerID: Int64,
         where isAskedAbout: (ClaimedJob, Int) -> Bool = { _, _ in true },
         _ more: ([ClaimedJob]) -> Parameters, hold: (Row) -> Hold
