@@ -17,7 +17,7 @@ package struct ClaimedJob: Sendable {
     package let outcomes: [UInt8]
     /// How long the job may still be sent, counted from the claim; zero or less: not any more.
     package let sendWithin: Duration
-    /// Whether the job's campaign was cancelled.
+    /// Whether the job, or the campaign, send or broadcast that it descends from, was cancelled.
     package let isCancelled: Bool
     /// Whether the job's campaign is paused: the job came back, or was created, after the pause had put the campaign's
     /// other jobs off.

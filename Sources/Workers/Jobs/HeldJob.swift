@@ -16,7 +16,7 @@ final class HeldJob {
     enum Closing: Equatable {
         /// `send_by` has passed: the waiting recipients have expired.
         case expired
-        /// The job's campaign was cancelled.
+        /// The job, or the campaign, send or broadcast that it descends from, was cancelled.
         case cancelled
         /// APNs blames the message, so it would refuse the message for every recipient.
         case refused(Reason)
