@@ -98,7 +98,7 @@ struct `The sessions of an engine` {
         await reaper.end()
     }
 
-    /// Sets by hand what a server reports about its timeline. `TimelineTests` test real reports.
+    /// Sets by hand what a server reports about its timeline. `DatabaseCopyTests` test real reports.
     private func claim(_ timeline: Int, at connection: PostgresConnection) async throws {
         try await connection.runScript(
             """
