@@ -1,5 +1,5 @@
-/// Reads and writes a ``TLSConnection``. Called on the loop's thread; a handler may write to and close the connection
-/// from within these calls.
+/// Reads and writes a ``TLSConnection`` or a ``PlainConnection``. Called on the loop's thread; a handler may write to
+/// and close the connection from within these calls.
 package protocol ByteStreamHandler: AnyObject {
     /// One read burst has arrived. It must be consumed before returning, since all connections of the loop share the
     /// buffer.

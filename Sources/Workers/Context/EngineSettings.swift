@@ -3,7 +3,7 @@ package import PostgresStore
 import QueueCore
 package import Transport
 
-/// The settings of a worker. Every bound of the engine is here.
+/// What a worker is started with. A bound that nobody sets is in the type that keeps it.
 package struct EngineSettings: Sendable {
     /// The queues that the worker serves, as a pattern of `tenant/app/environment` in which `*` matches anything.
     package var queues = "*"
