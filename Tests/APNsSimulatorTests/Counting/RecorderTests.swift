@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test func `tells each arrival and each answer, and no whole token`() async throws {
-        let folder = TemporaryFolder()
+        let folder = SimulatorFolder()
         try FileManager.default.createDirectory(atPath: folder.path, withIntermediateDirectories: true)
         let file = folder.path + "/record.ndjson"
         let rules = Rules(outcomes: [OutcomeRule(.refuse(.init(.unregistered)), tokenPrefix: "dead")])

@@ -158,7 +158,7 @@ import Transport
     }
 
     @Test func `a certificate of another authority is refused`() async throws {
-        let folder = TemporaryFolder()
+        let folder = SimulatorFolder()
         let stranger = try TestAuthority(folder: folder.path).clientCertificate(topic: "com.example.App").identity
         folder.remove()
         let snapshot = try await withSimulator { simulator in

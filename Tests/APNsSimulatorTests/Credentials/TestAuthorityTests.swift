@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct `The folder of certificates and keys` {
     @Test func `is made once and used again`() throws {
-        let folder = TemporaryFolder()
+        let folder = SimulatorFolder()
         let made = try TestAuthority(folder: folder.path)
         let client = try made.clientCertificate(topic: "com.example.App")
         let again = try TestAuthority(folder: folder.path)
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test func `has certificates in the form of Apple's`() throws {
-        let folder = TemporaryFolder()
+        let folder = SimulatorFolder()
         let authority = try TestAuthority(folder: folder.path)
         let certificate = try authority.clientCertificate(topic: "com.example.App", isForSandbox: false).identity
             .certificate
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func `keeps its secrets from others`() throws {
-        let folder = TemporaryFolder()
+        let folder = SimulatorFolder()
         let authority = try TestAuthority(folder: folder.path)
         let files = [authority.signingKeyFile, folder.path + "/ca-key.pem", folder.path + "/server.pem"]
         for file in files {
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func `has a server's certificate for the names that clients use, and another one for a name more`() throws {
-        let folder = TemporaryFolder()
+        let folder = SimulatorFolder()
         func server(_ names: String...) throws -> Certificate {
             _ = try TestAuthority(folder: folder.path, serverNames: names)
             return try TLSIdentity(pem: Array(Data(contentsOf: URL(filePath: folder.path + "/server.pem")))).certificate
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test func `replaces what an earlier authority has issued`() throws {
-        let folder = TemporaryFolder()
+        let folder = SimulatorFolder()
         let client = try TestAuthority(folder: folder.path).clientCertificate(topic: "com.example.App")
         try FileManager.default.removeItem(atPath: folder.path + "/ca.pem")
         let again = try TestAuthority(folder: folder.path).clientCertificate(topic: "com.example.App")
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test func `says in one line what is wrong with a file`() throws {
-        let folder = TemporaryFolder()
+        let folder = SimulatorFolder()
         let authority = try TestAuthority(folder: folder.path)
         try Data("nonsense".utf8).write(to: URL(filePath: authority.signingKeyFile))
         let error = #expect(throws: SimulatorError.self) { try TestAuthority(folder: folder.path) }

@@ -2,8 +2,8 @@ import APNsSimulator
 import Cryptography
 import Foundation
 
-/// A folder for one test.
-struct TemporaryFolder {
+/// A path for one test; the simulator creates the folder, the test removes it.
+struct SimulatorFolder {
     let path: String
 
     init() {
@@ -15,7 +15,7 @@ struct TemporaryFolder {
 
 /// A configuration with a folder of its own.
 func configured(_ change: (inout SimulatorConfiguration) -> Void = { _ in }) -> SimulatorConfiguration {
-    var configuration = SimulatorConfiguration(folder: TemporaryFolder().path)
+    var configuration = SimulatorConfiguration(folder: SimulatorFolder().path)
     change(&configuration)
     return configuration
 }
