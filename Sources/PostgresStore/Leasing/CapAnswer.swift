@@ -6,7 +6,7 @@ package struct CapAnswer: Sendable {
     /// Whether places were taken; they are not for a job of which nothing will be sent.
     package var wasAsked = false
     /// The recipients that the cap holds back, by device.
-    package var held: [Int64: RecipientHold] = [:]
+    package var held: [Int64: CapHold] = [:]
 
     package init(isWhole: Bool = true) { self.isWhole = isWhole }
 }

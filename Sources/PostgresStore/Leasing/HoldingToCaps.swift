@@ -28,7 +28,7 @@ extension PostgresConnection {
             // A recipient that lacks an attribute gets no push, and needs no place for it.
             where: { $0.canBeMade(for: $1) },
             { _ in ["patience": .int8(patience.wholeMicroseconds)] },
-            hold: { row in row.optionalInt8("wait").map { RecipientHold.until(.microseconds($0)) } ?? .forGood })
+            hold: { row in row.optionalInt8("wait").map { CapHold.until(.microseconds($0)) } ?? .forGood })
         return jobs.map { job in
             var job = job
             if let devices = held[JobKey(job.key)] {

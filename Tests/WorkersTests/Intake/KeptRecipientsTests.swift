@@ -9,7 +9,7 @@ import Testing
     private let tenant = { (job: ClaimedJob) in Int32(job.key.queueID) }
 
     /// A job with the devices 10, 20 and 30.
-    private func job(of tenant: Int32, keeping kept: Set<Int64> = [], atCap: [Int64: RecipientHold] = [:])
+    private func job(of tenant: Int32, keeping kept: Set<Int64> = [], atCap: [Int64: CapHold] = [:])
         -> ClaimedJob
     {
         var job = JobFixture.job(recipients: 3, queueID: tenant, capAnswer: CapAnswer()).claim

@@ -12,7 +12,7 @@ import Testing
             uniqueKeysWithValues: settled.compactMap { one in one.hasArrived.map { (one.deviceID, $0) } })
     }
 
-    private func asked(_ held: [Int64: RecipientHold] = [:], isWhole: Bool = true) -> CapAnswer {
+    private func asked(_ held: [Int64: CapHold] = [:], isWhole: Bool = true) -> CapAnswer {
         var answer = CapAnswer(isWhole: isWhole)
         answer.wasAsked = true
         answer.held = held
