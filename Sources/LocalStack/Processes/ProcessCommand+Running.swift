@@ -6,16 +6,16 @@ extension ProcessCommand {
     /// - Throws: ``LocalStackError/commandFailed(command:exit:output:)`` unless it exits with 0.
     @discardableResult
     package func run(registeredWith reaper: Reaper? = nil) async throws(LocalStackError) -> String {
-        let channel = try Channel()
+        let pair = try SocketPair()
         var command = self
-        command.output = .descriptor(channel.writing.descriptor)
+        command.output = .descriptor(pair.writing.descriptor)
         command.errors = command.output
         let child = try ChildProcess(command)
         reaper?.register(processID: child.processID)
-        channel.writing.close()
+        pair.writing.close()
         let bytes = await withCheckedContinuation { continuation in
             SystemThread.start {
-                continuation.resume(returning: (try? channel.reading.readToEnd()) ?? [])
+                continuation.resume(returning: (try? pair.reading.readToEnd()) ?? [])
             }
         }
         let text = String(decoding: bytes, as: UTF8.self)

@@ -4,28 +4,28 @@ import Transport
 
 /// Ends processes and removes folders when the program that made them ends, however it ends.
 ///
-/// A shell script reads from a channel what to reap. When this program ends, by an exit, by Ctrl-C, by SIGKILL or by a
-/// crash, the kernel closes the channel's other end. The script then ends the processes, the youngest first, and
+/// A shell script reads from one socket of a pair what to reap. When this program ends, by an exit, by Ctrl-C, by
+/// SIGKILL or by a crash, the kernel closes the other one. The script then ends the processes, the youngest first, and
 /// removes the folders. A clean ``end()`` works in the same way, so there is only one way. What is registered after
 /// that is ended and removed at once.
 package final class Reaper: Sendable {
     private let script: ChildProcess
-    /// The channel to the script; nil after ``end()``.
+    /// The socket to the script; nil after ``end()``.
     private let orders: Locked<OpenFile?>
 
     /// - Parameter patience: how long a process may take to end before it is killed.
     package init(patience: Duration = .seconds(10)) throws(LocalStackError) {
         let steps = String(Int(patience / Self.step))
-        let channel = try Channel()
-        orders = Locked(channel.writing)
+        let pair = try SocketPair()
+        orders = Locked(pair.writing)
         var command = ProcessCommand(
             "/bin/sh", ["-c", Self.scriptText, "pushq-reaper", steps], environment: ["PATH": Self.path])
-        command.input = channel.reading.descriptor
+        command.input = pair.reading.descriptor
         // The script does not use the program's own output, so that a reader of that does not wait for the reaper.
         command.output = .discarded
         command.errors = .discarded
         script = try ChildProcess(command)
-        channel.reading.close()
+        pair.reading.close()
     }
 
     /// Ends the process with `signal` when this program is gone, and with SIGKILL if that takes too long.

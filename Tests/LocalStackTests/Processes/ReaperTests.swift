@@ -34,24 +34,24 @@ struct `A reaper` {
 
     @Test func `kills what does not end by itself`() async throws {
         let reaper = try Reaper(patience: .milliseconds(200))
-        let channel = try Channel()
+        let pair = try SocketPair()
         var command = ProcessCommand("/bin/sh", ["-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"])
-        command.output = .descriptor(channel.writing.descriptor)
+        command.output = .descriptor(pair.writing.descriptor)
         let deaf = try reaper.start(command, endingWith: SIGTERM)
         // The process ignores SIGTERM only after it has printed this.
-        #expect(try channel.reading.read(upTo: 5) == Array("deaf\n".utf8))
+        #expect(try pair.reading.read(upTo: 5) == Array("deaf\n".utf8))
         await reaper.end()
         #expect(await deaf.waitForExit(within: .seconds(30)) == .signal(SIGKILL))
     }
 
     @Test func `ends what its processes have started in turn`() async throws {
         let reaper = try Reaper()
-        let channel = try Channel()
+        let pair = try SocketPair()
         var command = ProcessCommand("/bin/sh", ["-c", "sleep 600 >/dev/null & echo $!; exec >/dev/null; wait"])
-        command.output = .descriptor(channel.writing.descriptor)
+        command.output = .descriptor(pair.writing.descriptor)
         _ = try reaper.start(command)
-        channel.writing.close()
-        let line = String(decoding: try channel.reading.readToEnd(), as: UTF8.self)
+        pair.writing.close()
+        let line = String(decoding: try pair.reading.readToEnd(), as: UTF8.self)
         let grandchild = try #require(Int32(line.trimmingCharacters(in: .whitespacesAndNewlines)))
         #expect(ProcessTimes.isRunning(grandchild))
         await reaper.end()

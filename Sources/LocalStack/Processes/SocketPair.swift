@@ -5,7 +5,7 @@ import Transport
 ///
 /// It is a pair of sockets, because sockets can be made close-on-exec in one step. A child that another thread starts
 /// at that moment could inherit an end of a pipe and keep it open while it runs, and the reader would wait for it.
-struct Channel {
+struct SocketPair {
     let reading: OpenFile
     let writing: OpenFile
 
