@@ -13,7 +13,7 @@ package final class Server {
     private let limits: ServerLimits
     private let answer: Answering
     private var listener: PlainListener?
-    private var sessions: [ObjectIdentifier: Session] = [:]
+    private var connections: [ObjectIdentifier: ServedConnection] = [:]
 
     /// Starts serving.
     package init(
@@ -32,22 +32,22 @@ package final class Server {
     package func close() {
         listener?.close()
         listener = nil
-        for session in sessions.values { session.close() }
-        sessions = [:]
+        for connection in connections.values { connection.close() }
+        connections = [:]
     }
 
     private func accept(_ connection: PlainConnection) {
-        if sessions.count >= limits.connections {
+        if connections.count >= limits.connections {
             // Connections that clients keep open and do not use must not keep probes out.
             let now = ContinuousClock.now
-            let idle = sessions.values.filter { $0.idleSince.map { $0 + Self.newTime < now } ?? false }
+            let idle = connections.values.filter { $0.idleSince.map { $0 + Self.newTime < now } ?? false }
             guard let oldest = idle.min(by: { $0.idleSince! < $1.idleSince! }) else { return connection.close() }
             oldest.close()
         }
-        let session = Session(connection, loop: loop, limits: limits, answer: answer) { [unowned self] in
-            sessions[ObjectIdentifier($0)] = nil
+        let served = ServedConnection(connection, loop: loop, limits: limits, answer: answer) { [unowned self] in
+            connections[ObjectIdentifier($0)] = nil
         }
-        sessions[ObjectIdentifier(session)] = session
-        connection.handler = session
+        connections[ObjectIdentifier(served)] = served
+        connection.handler = served
     }
 }

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Transport
 
 /// One client's connection to a ``Server``. It reads and answers requests one after the other.
-final class Session {
+final class ServedConnection {
     private enum Phase {
         /// No byte of a request has come.
         case idle
@@ -19,9 +19,9 @@ final class Session {
     private let loop: EventLoop
     private let limits: ServerLimits
     private let answer: Answering
-    private let ended: (Session) -> Void
+    private let ended: (ServedConnection) -> Void
     private var phase = Phase.idle
-    /// Since when the session has been idle; nil while a request is read or answered.
+    /// Since when the connection has been idle; nil while a request is read or answered.
     var idleSince: ContinuousClock.Instant? { phase == .idle ? lastIdle : nil }
     private var lastIdle = ContinuousClock.now
     private var input: [UInt8] = []
@@ -30,7 +30,7 @@ final class Session {
 
     init(
         _ connection: PlainConnection, loop: EventLoop, limits: ServerLimits, answer: @escaping Answering,
-        ended: @escaping (Session) -> Void
+        ended: @escaping (ServedConnection) -> Void
     ) {
         self.connection = connection
         self.loop = loop
@@ -98,7 +98,7 @@ final class Session {
     }
 }
 
-extension Session: ByteStreamHandler {
+extension ServedConnection: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
         // A client may send further requests while it is answered, up to this size.
         guard input.count <= 2 * RequestHead.maximumBytes + limits.bodyBytes else { return close() }
