@@ -49,11 +49,21 @@ package struct Retention: Sendable {
 }
 
 extension PostgresConnection {
-    /// Deletes rows of plain tables that are past retention, in batches: old keys of sends, sends that reached no
-    /// device, cancellations, which updates of Live Activities were the newest long ago, lists whose campaign has
-    /// fanned out or was never started, old entries of the audit, pushes that frequency caps do not count any more,
-    /// update tokens of Live Activities that have ended, useless provider tokens, rows of sleepers that are gone, and
-    /// the rows of removed queues. If a step fails, the later steps are still performed.
+    /// Deletes, in batches, rows of plain tables that are past retention:
+    /// - the rows of removed queues;
+    /// - old keys of sends;
+    /// - cancellations;
+    /// - sends that reached no device;
+    /// - records of jobs that were set aside, and have ended;
+    /// - old entries of the audit;
+    /// - updates of Live Activities that were the newest long ago;
+    /// - pushes that frequency caps do not count any more;
+    /// - update tokens of Live Activities that have ended;
+    /// - useless provider tokens;
+    /// - the rows of sleepers that are gone;
+    /// - lists whose campaign has fanned out or was never started.
+    ///
+    /// If a step fails, the later steps are still performed.
     /// - Parameters:
     ///   - mayContinue: asked before each step; if false, the rest is left to the next round.
     ///   - connection: returns an open connection. It is called for each step, because one that takes too long loses
