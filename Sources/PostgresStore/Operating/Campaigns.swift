@@ -71,17 +71,18 @@ package struct CampaignSummary: Sendable {
     package let tooManyBad: String?
     /// The filter of its devices; nil: it is for all devices, or for a list.
     package let filter: String?
-    /// The local time at which it is sent; nil: none. `nextWaveAt` is when its next wave is due, once its devices are
-    /// sorted. `leftOut` is the number of devices that are in no wave.
+    /// The local time at which it is sent; nil: none.
     package let localTime: String?
+    /// When its next wave is due; nil if there is none, or as long as its devices are not sorted.
     package let nextWaveAt: Date?
+    /// The number of devices that are in no wave.
     package let leftOut: Int
     /// The number of devices in its holdout so far.
     package let heldOut: Int
-    /// How many of the waiting recipients wait for the end of their quiet hours, and when the first of them is due.
+    /// How many of the waiting recipients wait for the end of their quiet hours.
     package let inQuietHours: Int
+    /// When the first of these is due; nil if there is none.
     package let releasedAt: Date?
-
     /// Of the cancelled recipients, those of a list that were in no job yet, and so in no share.
     package let inNoJob: Int
     /// Of the failed recipients, those in jobs that have not ended yet: they cannot be retried before.
