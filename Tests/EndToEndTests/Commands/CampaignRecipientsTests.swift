@@ -181,7 +181,8 @@ import Testing
                 update pushq.campaign_tally t
                 set delivered = t.delivered + 2
                 from pushq.campaign_share s
-                where s.name = 'payload' and s.message_id = t.message_id;
+                where s.name = 'payload' and s.message_id = t.message_id
+                  and t.part = (select max(part) from pushq.campaign_tally where message_id = t.message_id);
                 update pushq.campaign_share set made = made + 2
                 where name = 'payload';
                 update pushq.fan_out set made = made + 2
