@@ -120,33 +120,35 @@ begin
   update pushq.profile p
   set tags = '{}', attributes = '{}'
   where p.queue_id = q and p.device_id = any (strangers) and (p.tags <> '{}' or p.attributes <> '{}');
-  -- Later questions about a token whose pushes continue are answered by the newer one. It has a profile, because it has
-  -- an installation, and gets what only the older one's says. The rule is that of `pushq.complete_profile`: a call for
-  -- each of a million tokens would take seconds.
-  with old as (
-    delete from pushq.profile p
-    using unnest(olders, newers, places, passes_on, completes) o(older, newer, place, passes_on, completes)
-    where p.queue_id = q and p.device_id = any (olders) and p.device_id = o.older and o.passes_on
-    returning p.*, o.newer, o.place, o.completes)
-  update pushq.profile n
-  set locale = coalesce(n.locale, o.locale), time_zone = coalesce(n.time_zone, o.time_zone),
-      app_version = coalesce(n.app_version, o.app_version), tags = coalesce(nullif(n.tags, '{}'), o.tags),
-      attributes = coalesce(nullif(n.attributes, '{}'), o.attributes),
-      first_seen_at = least(n.first_seen_at, o.first_seen_at), seen_at = coalesce(n.seen_at, o.seen_at)
-  from (select distinct on (k.newer) k.* from old k where k.completes order by k.newer, k.place) o
-  where n.queue_id = q and n.device_id = any (newers) and n.device_id = o.newer;
-  update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (olders);
   update pushq.device d
   set active = false, user_key = null, inactive_since = clock_timestamp(), inactive_reason = null
   where d.queue_id = q and d.id = any (olders);
   for part in
-    select array_agg(p.older) as olders, array_agg(p.newer) as newers, array_agg(p.passes_on) as passes_on
-    from unnest(olders, newers, passes_on, places) p(older, newer, passes_on, place)
+    select array_agg(p.older) as olders, array_agg(p.newer) as newers, array_agg(p.passes_on) as passes_on,
+           array_agg(p.completes) as completes
+    from unnest(olders, newers, passes_on, completes, places) p(older, newer, passes_on, completes, place)
     group by p.place
     order by p.place
   loop
+    -- Later questions about a token whose pushes continue are answered by the newer one. It has a profile, because it
+    -- has an installation, and gets what only the older one's says. Of several older ones, the latest fills gaps first.
+    -- The rule is that of `pushq.complete_profile`: a call for each of a million tokens would take seconds.
+    with old as (
+      delete from pushq.profile p
+      using unnest(part.olders, part.newers, part.passes_on, part.completes) o(older, newer, passes_on, completes)
+      where p.queue_id = q and p.device_id = any (part.olders) and p.device_id = o.older and o.passes_on
+      returning p.*, o.newer, o.completes)
+    update pushq.profile n
+    set locale = coalesce(n.locale, o.locale), time_zone = coalesce(n.time_zone, o.time_zone),
+        app_version = coalesce(n.app_version, o.app_version), tags = coalesce(nullif(n.tags, '{}'), o.tags),
+        attributes = coalesce(nullif(n.attributes, '{}'), o.attributes),
+        first_seen_at = least(n.first_seen_at, o.first_seen_at), seen_at = coalesce(n.seen_at, o.seen_at)
+    from old o
+    where o.completes and n.queue_id = q and n.device_id = any (part.newers) and n.device_id = o.newer;
     perform pushq.pass_on(q, part.olders, part.newers, part.passes_on);
   end loop;
+  -- What is left are the profiles of tokens that pass nothing on.
+  update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (olders);
   return cardinality(olders);
 end $$;
 

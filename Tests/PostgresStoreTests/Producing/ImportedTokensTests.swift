@@ -140,17 +140,21 @@ import Transport
             try await queue.run(
                 "select pushq.register_device('\(QueueFixture.name)', '32', 'dan', installation => 'D')")
             let said = #"de-AT,Europe/Vienna,4.1,vip,"{""plan"": ""pro""}",2026-01-01T00:00:00Z"#
-            let first = ["01,ann,A", "11,bob,B", "21,cid,C", "31,dan,D"].map { "\($0),\(said)\n" }.joined()
+            let first = ["01,ann,A", "11,bob,B", "21,cid,C", "31,dan,D", "51,gil,G"].map { "\($0),\(said)\n" }.joined()
             let columns = "locale,time_zone,app_version,tags,attributes,first_seen_at"
             #expect(try await add("token,user_key,installation,\(columns)\n\(first)", store).replaced == 1)
             #expect(try await known("32") == ["{} {}"], "its app has said all that there is")
-            let next = "token,user_key,installation,locale\n02,ann,A,\n12,eve,B,\n22,cid,C,fr\n41,fay,F,it\n42,fay,F,\n"
-            #expect(try await add(next, store).replaced == 4)
+            let next = [
+                "02,ann,A,", "12,eve,B,", "22,cid,C,fr", "41,fay,F,it", "42,fay,F,", "52,gil,G,", "53,gil,G,",
+            ].map { "\($0)\n" }.joined()
+            #expect(try await add("token,user_key,installation,locale\n\(next)", store).replaced == 6)
             #expect(try await known("02") == [#"de-AT Europe/Vienna 4.1 {vip} {"plan": "pro"}"#])
             #expect(try await known("12") == ["{} {}"], "bob's are not eve's")
             #expect(try await known("11") == ["de-AT Europe/Vienna 4.1 {} {}"], "nor those of the token's next user")
             #expect(try await known("22") == [#"fr Europe/Vienna 4.1 {vip} {"plan": "pro"}"#], "its own goes first")
             #expect(try await known("42") == ["it {} {}"], "of the same file")
+            let gils = [#"de-AT Europe/Vienna 4.1 {vip} {"plan": "pro"}"#]
+            #expect(try await known("53") == gils, "also behind an empty one of the same file")
             let firstSeen = "select count(*) from pushq.profile where first_seen_at = '2026-01-01Z'"
             #expect(try await queue.number("\(firstSeen) and installation in ('A', 'C')") == 2)
         }
