@@ -41,8 +41,8 @@ enum RestoreCommands {
                 let (upTo, foundAt) = (Cell.time(takeover.upTo).text, Cell.time(takeover.foundAt).text)
                 console.remark(
                     "a standby took over, found at \(foundAt): unless replication was synchronous, repeat what was "
-                        + "ordered between \(upTo) and \(foundAt), such as pauses, cancellations, suspensions, "
-                        + "erasures and changes of credentials")
+                        + "ordered between \(upTo) and \(foundAt), or later at the old server if it still ran, such as "
+                        + "pauses, cancellations, suspensions, erasures and changes of credentials")
             }
             guard let last else {
                 return console.show("the database was not restored", json: ["back_to": .null, "queues": .array([])])
