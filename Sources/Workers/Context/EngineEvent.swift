@@ -50,7 +50,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case jobsRescued(Int)
     case leasesLost(Int)
     case jobQuarantined(queue: String, job: Int64, reason: String)
-    case leasesFound(Int)
+    /// Leases in this worker's name that it does not hold were given back. After a failover, it may have served them,
+    /// and the new primary does not know of their ends.
+    case leasesFound(Int, afterFailover: Bool)
     case jobSetAside(queue: String, job: Int64, reason: String)
     /// Another transaction prevents the job's end from being written.
     case endHindered(queue: String, job: Int64)
@@ -168,7 +170,10 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .scheduleFailed(let queue, let schedule, let time, let reason):
             "schedule \(schedule) of \(queue) could not start its run of \(time), and tries again after 1 to 15 minutes: \(reason)"
         case .leasesLost(let count): "lost \(count.counted("lease")) to other workers"
-        case .leasesFound(let count): "gave back \(count.counted("lease")) whose claim had no answer"
+        case .leasesFound(let count, let afterFailover):
+            "gave back \(count.counted("lease")) "
+                + (afterFailover
+                    ? "that may have been served before the database was replaced" : "whose claim had no answer")
         case .devicesDeactivated(let count): "deactivated \(count.counted("device")) whose token is bad"
         case .queuePausedForTokens(let queue, let reason):
             "\(queue) paused: \(reason). Correct its tokens, then run: pushq-admin queue resume \(queue)"

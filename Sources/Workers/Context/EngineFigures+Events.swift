@@ -3,7 +3,7 @@ extension EngineFigures {
     func note(_ event: EngineEvent) {
         switch event {
         case .leasesLost(let count): counts.leasesLost += count
-        case .leasesFound(let count): counts.leasesFound += count
+        case .leasesFound(let count, _): counts.leasesFound += count
         case .jobsRescued(let count): counts.jobsRescued += count
         case .jobQuarantined: counts.jobsQuarantined += 1
         case .jobSetAside: counts.jobsSetAside += 1

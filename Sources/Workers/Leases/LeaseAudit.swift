@@ -95,15 +95,15 @@ final class LeaseAudit {
     /// did not answer, or their rows were locked.
     private func giveBack() async -> Bool {
         let held = Set(jobs.all.map(\.claim.key))
-        let back = LeaseAuditState.strangers(
-            among: found, held: held, timelineChanged: postgres.changesOfDatabase != changesSettled)
+        let isAfterFailover = postgres.changesOfDatabase != changesSettled
+        let back = LeaseAuditState.strangers(among: found, held: held, timelineChanged: isAfterFailover)
         found = []
         guard !back.isEmpty else {
             changesSettled = changesAudited
             return true
         }
         guard let given = await store.attempt({ try await $0.yield(back, workerID: workerID) }) else { return false }
-        if !given.keys.isEmpty { report(.leasesFound(given.keys.count)) }
+        if !given.keys.isEmpty { report(.leasesFound(given.keys.count, afterFailover: isAfterFailover)) }
         guard given.locked.isEmpty else { return false }
         changesSettled = changesAudited
         return true

@@ -116,7 +116,7 @@ extension EngineEvent {
         case .leasesLost(let count): ("leases_lost", [("count", .integer(count))])
         case .jobQuarantined(let queue, let job, let reason):
             ("job_quarantined", on(queue, reason) + [("job", .integer(Int(job)))])
-        case .leasesFound(let count): ("leases_found", [("count", .integer(count))])
+        case .leasesFound(let count, _): ("leases_found", [("count", .integer(count))])
         case .jobSetAside(let queue, let job, let reason):
             ("job_set_aside", on(queue, reason) + [("job", .integer(Int(job)))])
         case .endHindered(let queue, let job): ("end_hindered", on(queue) + [("job", .integer(Int(job)))])

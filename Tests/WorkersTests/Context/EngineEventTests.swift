@@ -9,13 +9,23 @@ import Testing
         (.feedbackActedOn(records: 1, deactivated: 1), "deactivated 1 device after 1 report of APNs"),
         (.feedbackActedOn(records: 5, deactivated: 0), "deactivated 0 devices after 5 reports of APNs"),
         (.feedbackRead(queue: "q", count: 1), "the feedback service listed 1 record for q"),
-        (.leasesLost(1), "lost 1 lease to "), (.leasesFound(1), "gave back 1 lease whose claim"),
+        (.leasesLost(1), "lost 1 lease to "),
+        (.leasesFound(1, afterFailover: false), "gave back 1 lease whose claim"),
         (.jobsRescued(1), "put back 1 job of "), (.stopped(sent: 1), "stopped after 1 request"),
         (.jobsLeft(1, pushes: 1), "left 1 job whose end could not be written in time: other workers take it when"),
     ])
     func `counts one thing as one`(event: EngineEvent, start: String) {
         #expect(event.description.hasPrefix(start), "\(event)")
         #expect(!event.description.contains("1 requests"))
+    }
+
+    @Test func `says of leases given back whether they may have been served`() {
+        #expect(
+            EngineEvent.leasesFound(2, afterFailover: false).description
+                == "gave back 2 leases whose claim had no answer")
+        #expect(
+            EngineEvent.leasesFound(2, afterFailover: true).description
+                == "gave back 2 leases that may have been served before the database was replaced")
     }
 
     /// In the database that a tenant has left, lists show its queues no more.
