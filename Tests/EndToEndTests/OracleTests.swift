@@ -35,7 +35,7 @@ extension `Real processes that an oracle judges` {
         private func python(_ arguments: [String]) async throws -> Executable.Ended {
             let tests = Self.root.appending(path: "Tests").path
             let python = Executable(path: "/usr/bin/python3")
-            return try await python.run(["-B"] + arguments, environment: ["PYTHONPATH": tests], within: .seconds(240))
+            return try await python.run(["-B"] + arguments, environment: ["PYTHONPATH": tests], within: .seconds(600))
         }
     }
 }

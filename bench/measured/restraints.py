@@ -93,6 +93,7 @@ class Bench:
         claim, ask = statement("claim"), statement(asked) if asked else None
         quotas = {"queue_ids": [self.queue], "lanes": [2], "quotas": [JOBS], "run_ats": ["1970-01-01"], "job_ids": [0]}
         quotas |= {"worker_id": 1, "lease": "1 hour", "at_most_once_window": 100}
+        quotas |= {"translation_rooms": [4 << 20], "translation_room": 4 << 20, "longest_message": 262144}
         while True:
             before = self.cpu()
             self.cursor.execute(claim, quotas)

@@ -8,7 +8,7 @@ extension Statement {
     /// `$at_most_once_window`: how many recipients of a job that is sent at most once may be sent to before its first
     /// flush.
     /// `$translation_room`, `$translation_rooms`: how many bytes of translations the claim may return, in all and of
-    /// the tenant of each lane.
+    /// the tenant of each lane. `$longest_message`: the bytes of a message in all languages, at most.
     static let claim = Statement(
         "claim",
         #"""
@@ -61,7 +61,7 @@ extension Statement {
                   and m.translated_bytes is not null
                 limit 1) m
               where (
-                select count(*) * \#(CampaignMessage.maximumBytes) > least(min(room), $translation_room::int)
+                select count(*) * $longest_message::bigint > least(min(room), $translation_room::int)
                 from said)) t) a
           where of_tenant > room or in_all > $translation_room::int),
         -- Deletes by ctid: with a join by key, the planner was seen to switch to a hash join over the whole table.
@@ -240,6 +240,7 @@ extension PostgresConnection {
                 "job_ids": .int8Array(quotas.map { $0.head?.jobID ?? 0 }),
                 "translation_rooms": .int4Array(quotas.map { Int32(clamping: $0.translationRoom) }),
                 "translation_room": .int4(Int32(clamping: translationRoom)),
+                "longest_message": .int8(Int64(CampaignMessage.maximumBytes)),
                 "worker_id": .int8(workerID), "lease": .interval(lease),
                 "at_most_once_window": .int4(Int32(atMostOnceWindow)),
             ])
