@@ -230,7 +230,23 @@ extension PostgresConnection {
     package func claim(
         _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int, translationRoom: Int = .max
     ) async throws(PostgresError) -> [ClaimedJob] {
-        let rows = try await execute(
+        let rows = try await claimRows(
+            quotas, workerID: workerID, lease: lease, atMostOnceWindow: atMostOnceWindow,
+            translationRoom: translationRoom)
+        // PostgreSQL returns the rows in the order in which they lie in the table, where vacuum may put new rows before
+        // old ones. They are sorted here because PostgreSQL would sort them on disk: a batch exceeds its work_mem.
+        var messages = PersonalMessages(rows)
+        let jobs = rows.compactMap { row in
+            ClaimedJob(row, &messages).map { (runAt: row.int8("run_at"), job: $0) }
+        }
+        return jobs.sorted { ($0.runAt, $0.job.key.jobID) < ($1.runAt, $1.job.key.jobID) }.map(\.job)
+    }
+
+    /// What `claim` reads from PostgreSQL: a row for each job, in no order.
+    package func claimRows(
+        _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int, translationRoom: Int = .max
+    ) async throws(PostgresError) -> Rows {
+        try await execute(
             .claim,
             [
                 "queue_ids": .int4Array(quotas.map(\.queueID)), "lanes": .int4Array(quotas.map(\.lane.rawValue)),
@@ -244,13 +260,6 @@ extension PostgresConnection {
                 "worker_id": .int8(workerID), "lease": .interval(lease),
                 "at_most_once_window": .int4(Int32(atMostOnceWindow)),
             ])
-        // PostgreSQL returns the rows in the order in which they lie in the table, where vacuum may put new rows before
-        // old ones. They are sorted here because PostgreSQL would sort them on disk: a batch exceeds its work_mem.
-        var messages = PersonalMessages(rows)
-        let jobs = rows.compactMap { row in
-            ClaimedJob(row, &messages).map { (runAt: row.int8("run_at"), job: $0) }
-        }
-        return jobs.sorted { ($0.runAt, $0.job.key.jobID) < ($1.runAt, $1.job.key.jobID) }.map(\.job)
     }
 
     /// Finds the recipients of jobs that were created without any. The jobs are then claimed again, for these

@@ -236,14 +236,9 @@ import Transport
     /// A message may have 262,144 bytes, and a claim bring hundreds of its jobs.
     @Test func `brings the languages of a message with one of its jobs`() async throws {
         try await withTranslatedJobs { _, queue in
-            let rows = try await queue.worker.execute(
-                .claim,
-                [
-                    "queue_ids": .int4Array([queue.id]), "lanes": .int4Array([Lane.bulk.rawValue]),
-                    "quotas": .int4Array([100]), "run_ats": .timestamptzArray([0]), "job_ids": .int8Array([0]),
-                    "translation_rooms": .int4Array([.max]), "translation_room": .int4(.max),
-                    "worker_id": .int8(1), "lease": .interval(.seconds(15)), "at_most_once_window": .int4(2),
-                ])
+            let rows = try await queue.worker.claimRows(
+                [ClaimQuota(queueID: queue.id, lane: .bulk, jobs: 100)], workerID: 1, lease: .seconds(15),
+                atMostOnceWindow: 2)
             let translated = rows.filter { $0.bool("is_translated") }
             #expect(rows.count == 18 && translated.count == 12)
             let bearers = rows.filter { !$0.isNull("translations") }
