@@ -133,7 +133,7 @@ language plpgsql stable as $$
 declare
   m       record;
   texts   text[];                                         -- the payloads as written
-  for_web boolean := pushq.is_for_websites(queue_id);
+  for_web boolean := pushq.bundle_begins(queue_id, 'web.');
   problem text;
 begin
   select * into m from pushq.read_message(given);

@@ -21,7 +21,7 @@ begin
   end if;
   problem := pushq.message_problem(payload, push_type, priority, expiration, collapse_id);
   -- Only for a message that looks invalid, it is looked up whether the queue is for Wallet passes.
-  if problem is not null and pushq.is_for_wallet_passes(queue_id) then
+  if problem is not null and pushq.bundle_begins(queue_id, 'pass.') then
     problem := pushq.message_problem(payload, push_type, priority, expiration, collapse_id, for_wallet_pass => true);
   end if;
   return coalesce(

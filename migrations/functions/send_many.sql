@@ -242,8 +242,8 @@ create or replace function pushq.check_messages(
 ) returns void
 language plpgsql stable as $$
 declare
-  for_passes boolean := pushq.is_for_wallet_passes(q);
-  for_web    boolean := pushq.is_for_websites(q);
+  for_passes boolean := pushq.bundle_begins(q, 'pass.');
+  for_web    boolean := pushq.bundle_begins(q, 'web.');
   of_topic   text    := pushq.topic_problem(q, push_type);
   wrong      record;
 begin

@@ -1,23 +1,13 @@
--- Whether this queue's app is a pass type ID, so that it updates Wallet passes.
-create or replace function pushq.is_for_wallet_passes(queue_id int) returns boolean
+-- Whether the bundle ID of this queue's app begins with this text. With `pass.` it is a pass type ID, so that the queue
+-- updates Wallet passes. With `web.` it is a website push ID, so that the queue sends to Safari.
+create or replace function pushq.bundle_begins(queue_id int, beginning text) returns boolean
 language plpgsql stable as $$
 begin
   return exists (
     select
     from pushq.queue q
     join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-    where q.id = $1 and a.bundle_id like 'pass.%');
-end $$;
-
--- Whether this queue's app is a website push ID, so that it sends to Safari.
-create or replace function pushq.is_for_websites(queue_id int) returns boolean
-language plpgsql stable as $$
-begin
-  return exists (
-    select
-    from pushq.queue q
-    join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-    where q.id = $1 and a.bundle_id like 'web.%');
+    where q.id = $1 and starts_with(a.bundle_id, $2));
 end $$;
 
 -- Why a push to a website would not be shown, or null (Apple, "Notification Programming Guide for Websites": the key
