@@ -77,9 +77,12 @@ begin
       offset 0) b on true
     where its is null or p.message_id = its),
   chosen as materialized (
-    select u.id, m.is_doubtful
+    select u.id, w.is_kept, m.is_doubtful
     from whole w
-    cross join lateral unnest(w.device_ids) with ordinality u(id, place)
+    -- Recipients past retention are known by their outcomes alone.
+    cross join lateral unnest(
+      case when w.is_kept then w.device_ids
+           else array_fill(null::bigint, array[octet_length(w.outcomes)]) end) with ordinality u(id, place)
     cross join lateral (
       select pushq.outcome_kind(
                case when u.place <= octet_length(w.outcomes) then get_byte(w.outcomes, u.place::int - 1) end) as kind) k
@@ -89,17 +92,6 @@ begin
                         then get_byte(w.losses, u.place::int - 1) > 0 else false end as is_doubtful) m
     -- Failed ones that were retried by hand continue in other jobs.
     where (k.kind = any (of_outcomes) or m.is_doubtful) and (k.kind <> 'failed' or w.retried_at is null)),
-  gone as materialized (
-    select m.is_doubtful
-    from whole w
-    cross join lateral generate_series(0, octet_length(w.outcomes) - 1) n
-    cross join lateral (select pushq.outcome_kind(get_byte(w.outcomes, n)) as kind) k
-    cross join lateral (
-      select 'unknown' = any (of_outcomes) and k.kind in ('failed', 'rejected') and k.kind <> all (of_outcomes)
-               and case when n < octet_length(w.losses)
-                        then get_byte(w.losses, n) > 0 else false end as is_doubtful) m
-    where not w.is_kept and (k.kind = any (of_outcomes) or m.is_doubtful)
-      and (k.kind <> 'failed' or w.retried_at is null)),
   present as materialized (
     select d.id is null as is_forgotten,
            case when d.active then d.id else n.id end as id,
@@ -119,7 +111,8 @@ begin
       select n.id, n.token, n.user_key
       from pushq.device n
       where not d.active and n.queue_id = q and n.id = d.replaced_by and n.active
-      offset 0) n on true)
+      offset 0) n on true
+    where c.is_kept)
   select (select max(p.job_id) from page p),
          coalesce(array_agg(p.id) filter (where p.id is not null), '{}'),
          coalesce(array_agg(p.token) filter (where p.id is not null), '{}'),
@@ -127,8 +120,8 @@ begin
          coalesce(array_agg(p.may_repeat) filter (where p.id is not null), '{}'),
          count(*) filter (where p.is_forgotten),
          count(*) filter (where p.id is null and not p.is_forgotten),
-         (select count(*) from gone),
-         (select count(*) from chosen c where c.is_doubtful) + (select count(*) from gone g where g.is_doubtful)
+         (select count(*) from chosen c where not c.is_kept),
+         (select count(*) from chosen c where c.is_doubtful)
   into upto, device_ids, tokens, user_keys, may_repeat, forgotten, inactive, lost, doubtful
   from present p;
 end $$;
