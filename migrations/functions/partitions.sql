@@ -18,6 +18,13 @@ language sql stable as $$
   order by day, parent
 $$;
 
+-- Whether history has partitions for today. Otherwise every send fails until upkeep has made them. Upkeep makes the one
+-- of `result` after the others of the day. The planner inlines this.
+create or replace function pushq.has_today() returns boolean
+language sql stable as $$
+  select to_regclass('pushq.result' || to_char(pushq.today(), '_YYYYMMDD')) is not null
+$$;
+
 -- The day that a caller names, or the database's day if it names none. Only the schema's owner may name a day far
 -- ahead: otherwise a worker could drop all of history.
 create or replace function pushq.upkeep_day(today date) returns date

@@ -449,7 +449,7 @@ declare
 begin
   -- The usual case, by an index. The query below looks once at all schedules. Upkeep first makes the day's partitions.
   if not exists (select from pushq.schedule x where pushq.is_due(x))
-    or to_regclass('pushq.result' || to_char(pushq.today(), '_YYYYMMDD')) is null then
+    or not pushq.has_today() then
     return;
   end if;
   for of_tenant in

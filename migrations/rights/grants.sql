@@ -22,7 +22,7 @@ declare
     'fit_plans_to', 'fit_report_plans',
     'forget_recent_pushes',
     'give_back_badges', 'give_back_free_badges',
-    'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'inactive_among', 'is_alive',
+    'has_old_days', 'has_today', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'inactive_among', 'is_alive',
     'insert_rows', 'is_due_soon', 'is_quiet', 'is_unbegun', 'is_unfinished', 'job_size', 'known_since', 'known_zone',
     'list_feedback', 'local_times', 'lock_rows',
     'make_jobs', 'make_share_jobs', 'message_kind', 'microseconds_until', 'newer_token',

@@ -1,7 +1,5 @@
 extension Statement {
-    static let hasToday = Statement(
-        "has_today",
-        "select to_regclass('pushq.result' || to_char(pushq.today(), '_YYYYMMDD')) is not null as has_today")
+    static let hasToday = Statement("has_today", "select pushq.has_today()")
     static let makePartition = Statement(
         "make_partition", "select pushq.make_partition($today::date, $days_ahead::int)")
     static let dropPartition = Statement(
@@ -63,7 +61,7 @@ extension PostgresConnection {
         return changed
     }
 
-    /// Whether history has a partition for today.
+    /// Whether history has partitions for today.
     package func hasToday() async throws(PostgresError) -> Bool {
         try await execute(.hasToday).one().bool("has_today")
     }
