@@ -63,6 +63,19 @@ import Testing
             "a campaign's jobs have as many recipients as a job may have")
         #expect(retries == allowed, "retries are divided into jobs of as many recipients as a job may have")
     }
+
+    @Test func `agree on how long the row of a worker that sleeps counts`() throws {
+        let engine = try repository.files(in: "Sources/Workers", endings: [".swift"]).map(\.text).joined()
+        let lasts = try #require(engine.firstMatch(of: /rowLasts = Duration\.seconds\((\d+)\)/)?.output.1)
+        let files = try statements()
+        let text = files.map(\.text).joined()
+        let counts = try #require(
+            text.firstMatch(of: /pushq\.is_asleep\(since timestamptz\)[^;]*interval '(\d+) seconds'/)?.output.1)
+        #expect(lasts == counts, "a worker relies on its row for as long as producers read it")
+        for file in files {
+            #expect(!file.text.contains(/since > statement_timestamp/), "\(file.path): use pushq.is_asleep")
+        }
+    }
 }
 
 @Suite struct `SQL` {

@@ -140,7 +140,7 @@ begin
       from known k
       returning root_id)
     select j.root_id,
-           exists (select from pushq.sleeper s where s.since > statement_timestamp() - interval '12 seconds')
+           exists (select from pushq.sleeper s where pushq.is_asleep(s.since))
     into sent, sleeps
     from new_job j;
     if found then

@@ -7,7 +7,7 @@ extension Statement {
         select w.id, w.name, w.version, w.started_at, w.seen_at, w.draining,
                exists (
                  select from pushq.sleeper s
-                 where s.worker_id = w.id and s.\#(isSleeping)) as is_asleep,
+                 where s.worker_id = w.id and pushq.is_asleep(s.since)) as is_asleep,
                w.queues, w.in_flight,
                w.jobs, w.recipients, w.connections, w.streams, cardinality(w.unreachable) as unreachable,
                cardinality(w.in_outage) as in_outage, w.prevention,

@@ -61,7 +61,7 @@ extension Statement {
         "remove_worker",
         #"""
         with woken as (
-          delete from pushq.sleeper where worker_id = $id and \#(isSleeping)),
+          delete from pushq.sleeper where worker_id = $id and pushq.is_asleep(since)),
         quiet as (delete from pushq.throughput where worker_id = $id)
         delete from pushq.worker where id = $id
         """#)

@@ -1,25 +1,21 @@
 extension Statement {
-    /// Whether a row of `pushq.sleeper` counts, so that producers notify its worker. The worker writes it anew before
-    /// it lapses. `pushq.wake` and `pushq.send` have the same condition.
-    static let isSleeping = "since > statement_timestamp() - interval '12 seconds'"
-
     /// `$queues`: the queues that the worker serves, as a LIKE pattern; null: all.
     ///
-    /// Rows that are older than twelve seconds count for nothing, so they are left to upkeep. A search for them would
-    /// read what an open snapshot keeps of deleted rows.
+    /// Rows that no longer count (`pushq.is_asleep`) are left to upkeep. A search for them would read what an open
+    /// snapshot keeps of deleted rows.
     static let fallAsleep = Statement(
         "fall_asleep",
         #"""
         with former as (
           delete from pushq.sleeper
-          where worker_id = $worker_id and \#(isSleeping))
+          where worker_id = $worker_id and pushq.is_asleep(since))
         insert into pushq.sleeper (worker_id, queues) values ($worker_id, $queues) on conflict do nothing
         """#)
     static let wakeUp = Statement(
         "wake_up",
         #"""
         delete from pushq.sleeper
-        where worker_id = $worker_id and \#(isSleeping)
+        where worker_id = $worker_id and pushq.is_asleep(since)
         """#)
 }
 
@@ -55,9 +51,9 @@ package enum Notice: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Registers `workerID` as a sleeper, which producers notify for the next twelve seconds; call it again before they
-    /// have passed. If they had passed, or it was no sleeper, poll once more afterwards, because producers that
-    /// committed earlier have not notified this worker.
+    /// Registers `workerID` as a sleeper, which producers notify for some seconds (`pushq.is_asleep`); call it again
+    /// before they have passed. If they had passed, or it was no sleeper, poll once more afterwards, because producers
+    /// that committed earlier have not notified this worker.
     /// - Parameter pattern: the pattern of the queues that the worker serves; `*` stands for any text.
     package func fallAsleep(_ workerID: Int64, serving pattern: String) async throws(PostgresError) {
         let like = pattern.reduce(into: "") { text, character in

@@ -36,8 +36,9 @@ struct Wakefulness {
     private static let emptyPolls = 3
     private static let firstPause = Duration.milliseconds(4)
     private static let firstSleep = Duration.milliseconds(5)
-    /// How long producers read a row (`migrations/0006_fleet.sql`): a worker that is gone is not notified for long. So
-    /// the row is written again long before it lapses.
+    /// How long producers read a row. `pushq.is_asleep` in `migrations/functions/wake.sql` has the same time, and a
+    /// test compares them. A worker that is gone is not notified for long, so the row is written again long before it
+    /// lapses.
     private static let rowLasts = Duration.seconds(12)
     private static let reassurance = Duration.seconds(5)
 
