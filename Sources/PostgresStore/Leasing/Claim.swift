@@ -211,8 +211,6 @@ package struct ClaimQuota: Equatable, Sendable {
     package let jobs: Int32
     /// The first job of the lane, if a poll has just found it.
     package let head: LaneHead?
-    /// How many bytes of translations the claim may return of all messages of the lane's tenant.
-    package var translationRoom = Int.max
 
     package init(queueID: Int32, lane: Lane, jobs: Int32, head: LaneHead? = nil) {
         self.queueID = queueID
@@ -225,14 +223,17 @@ package struct ClaimQuota: Equatable, Sendable {
 extension PostgresConnection {
     /// Claims jobs for `workerID` for the time `lease`, and returns them in the order in which they are to be sent: by
     /// `run_at`, then by id. Skips jobs that other workers are claiming at this moment.
-    /// - Parameter translationRoom: how many bytes of translations the claim may return. Jobs of further translated
-    ///   messages stay where they are; all other jobs are claimed.
+    /// - Parameters:
+    ///   - translationRoom: how many bytes of translations the claim may return. Jobs of further translated messages
+    ///     stay where they are; all other jobs are claimed.
+    ///   - tenantRoom: how many bytes of translations the claim may return of all messages of a lane's tenant.
     package func claim(
-        _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int, translationRoom: Int = .max
+        _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int, translationRoom: Int = .max,
+        tenantRoom: (ClaimQuota) -> Int = { _ in .max }
     ) async throws(PostgresError) -> [ClaimedJob] {
         let rows = try await claimRows(
             quotas, workerID: workerID, lease: lease, atMostOnceWindow: atMostOnceWindow,
-            translationRoom: translationRoom)
+            translationRoom: translationRoom, tenantRoom: tenantRoom)
         // PostgreSQL returns the rows in the order in which they lie in the table, where vacuum may put new rows before
         // old ones. They are sorted here because PostgreSQL would sort them on disk: a batch exceeds its work_mem.
         var messages = PersonalMessages(rows)
@@ -244,7 +245,8 @@ extension PostgresConnection {
 
     /// What `claim` reads from PostgreSQL: a row for each job, in no order.
     package func claimRows(
-        _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int, translationRoom: Int = .max
+        _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int, translationRoom: Int = .max,
+        tenantRoom: (ClaimQuota) -> Int = { _ in .max }
     ) async throws(PostgresError) -> Rows {
         try await execute(
             .claim,
@@ -254,7 +256,7 @@ extension PostgresConnection {
                 // 1970 is earlier than the time of any job.
                 "run_ats": .timestamptzArray(quotas.map { $0.head?.runAt ?? 0 }),
                 "job_ids": .int8Array(quotas.map { $0.head?.jobID ?? 0 }),
-                "translation_rooms": .int4Array(quotas.map { Int32(clamping: $0.translationRoom) }),
+                "translation_rooms": .int4Array(quotas.map { Int32(clamping: tenantRoom($0)) }),
                 "translation_room": .int4(Int32(clamping: translationRoom)),
                 "longest_message": .int8(Int64(CampaignMessage.maximumBytes)),
                 "worker_id": .int8(workerID), "lease": .interval(lease),

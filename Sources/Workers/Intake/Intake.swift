@@ -211,9 +211,9 @@ final class Intake {
             let connection = try await store.connection()
             let begun = ContinuousClock.now
             let claimed = try await connection.claim(
-                withRoom(quotas), workerID: workerID, lease: settings.lease,
-                atMostOnceWindow: settings.atMostOnceWindow,
-                translationRoom: jobs.translations.room(within: settings.maximumTranslations))
+                quotas, workerID: workerID, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow,
+                translationRoom: jobs.translations.room(within: settings.maximumTranslations),
+                tenantRoom: { quota in translationRoom(for: quota) })
             figures.counts.note(.claim, took: begun.duration(to: .now))
             figures.counts.jobsClaimed += claimed.count
             noteMoreWaiting(behind: claimed, of: quotas)
@@ -239,14 +239,10 @@ final class Intake {
         }
     }
 
-    /// The quotas with the room that the translations of their tenants have here at this moment.
-    private func withRoom(_ quotas: [ClaimQuota]) -> [ClaimQuota] {
-        quotas.map { quota in
-            var quota = quota
-            let tenantID = queues[quota.queueID]?.settings.tenantID ?? 0
-            quota.translationRoom = jobs.translations.room(of: tenantID, within: settings.maximumTranslations)
-            return quota
-        }
+    /// The room that the translations of a lane's tenant have here at this moment.
+    private func translationRoom(for quota: ClaimQuota) -> Int {
+        let tenantID = queues[quota.queueID]?.settings.tenantID ?? 0
+        return jobs.translations.room(of: tenantID, within: settings.maximumTranslations)
     }
 
     /// Notes in which lanes more jobs may wait: those of which a claim has brought as many as it might. If it has

@@ -30,13 +30,10 @@ import Testing
     private func claim(
         _ rooms: [Int32: Int], jobs: Int32 = 100, room: Int, _ queue: QueueFixture
     ) async throws -> [ClaimedJob] {
-        let quotas = rooms.sorted { $0.key < $1.key }.map { id, room in
-            var quota = ClaimQuota(queueID: id, lane: .bulk, jobs: jobs)
-            quota.translationRoom = room
-            return quota
-        }
+        let quotas = rooms.keys.sorted().map { ClaimQuota(queueID: $0, lane: .bulk, jobs: jobs) }
         return try await queue.worker.claim(
-            quotas, workerID: 1, lease: .seconds(60), atMostOnceWindow: 2, translationRoom: room)
+            quotas, workerID: 1, lease: .seconds(60), atMostOnceWindow: 2, translationRoom: room,
+            tenantRoom: { rooms[$0.queueID] ?? 0 })
     }
 
     /// How many of these jobs are of long messages, of short ones in two languages, and of plain ones.
