@@ -190,15 +190,15 @@ package struct RouterScript {
     private var places: String {
         let rows = parts.flatMap { part, _ in
             part.logins.filter { !doubled.contains($0.key) }.flatMap { tenant, logins in
-                logins.map { "(\(Self.quoted($0)), \(Self.quoted(tenant)), \(part.number))" }
+                logins.map { "(\($0.quotedLiteral), \(tenant.quotedLiteral), \(part.number))" }
             }
         }.sorted()
         // A tenant that has left may be in a database that could not be asked, or have arrived after that was asked.
         let found = Set(parts.flatMap(\.part.logins.keys)).subtracting(doubled)
         let kept = doubled.union(parts.flatMap(\.part.gone)).subtracting(found).sorted()
-        let keptList = kept.map(Self.quoted).joined(separator: ", ")
+        let keptList = kept.map(\.quotedLiteral).joined(separator: ", ")
         let numbers = parts.map { "\($0.part.number)" }.joined(separator: ", ")
-        let databases = parts.map { "(\($0.part.number), \(Self.quoted($0.connection)))" }
+        let databases = parts.map { "(\($0.part.number), \($0.connection.quotedLiteral))" }
         let asked = isComplete ? "" : " and database in (\(numbers))"
         // A full second, and the time that it takes to pass this on to the router.
         let seconds = age.components.seconds + 6
@@ -222,6 +222,4 @@ package struct RouterScript {
             \(isComplete ? "delete from pushq_router.database where number not in (\(numbers))\n  and number not in (select p.database from pushq_router.place p);" : "")
             """
     }
-
-    private static func quoted(_ text: String) -> String { "'\(text.replacing(scalar: "'", with: "''"))'" }
 }

@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import Terminal
 
 enum TenantCommands {

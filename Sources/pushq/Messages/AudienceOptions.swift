@@ -13,7 +13,7 @@ struct AudienceOptions: ParameterGroup {
     var condition: String? {
         guard let audience, audience != "all" else { return filter }
         guard audience.wholeMatch(of: /[A-Za-z_][A-Za-z0-9_]*/) == nil else { return "audience \(audience)" }
-        return "audience '" + audience.replacing(scalar: "'", with: "''") + "'"
+        return "audience \(audience.quotedLiteral)"
     }
 
     /// Checks that exactly one audience is given.
