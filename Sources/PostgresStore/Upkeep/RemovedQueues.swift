@@ -9,17 +9,21 @@ extension Statement {
     static let listsOfQueue = Statement(
         "lists_of_queue",
         #"""
-        update pushq.list
-        set abandoned = true
-        where queue_id = $queue_id
-          and id in (
-            select l.id
-            from pushq.list l
-            where l.queue_id = $queue_id and l.id > $after
-            order by l.id
-            limit \#(stepOfLists)
-            for no key update skip locked)
-        returning id
+        with found as (
+          update pushq.list
+          set abandoned = true
+          where queue_id = $queue_id
+            and id in (
+              select l.id
+              from pushq.list l
+              where l.queue_id = $queue_id and l.id > $after_list
+              order by l.id
+              limit \#(stepOfLists)
+              for no key update skip locked)
+          returning queue_id, id)
+        select queue_id, id as list_id
+        from found
+        order by id
         """#)
     /// A send or a setting may be committed while its app is being removed, so the queues are cleared a last time a day
     /// later.
@@ -86,14 +90,10 @@ extension PostgresConnection {
             }
         }
         let queue: Parameters = ["queue_id": .int4(queueID)]
-        var lists: [Int64] = []
-        repeat {
-            lists = try await execute(.listsOfQueue, queue + ["after": .int8(lists.last ?? 0)])
-                .map { $0.int8("id") }.sorted()
-            for list in lists {
-                guard try await forgetList(list, ofQueue: queueID, while: mayContinue) else { return false }
-            }
-        } while lists.count == Statement.stepOfLists
+        let areListsGone = try await forgetLists(.listsOfQueue, while: mayContinue) { _, list in
+            queue + ["after_list": .int8(list)]
+        }
+        guard areListsGone else { return false }
         var gone = 5000
         while gone == 5000 {
             guard try await mayContinue() else { return false }

@@ -111,7 +111,11 @@ extension PostgresConnection {
         }
         await note { open throws(PostgresError) in _ = try await open.execute(.forgetProviderTokens) }
         await note { open throws(PostgresError) in _ = try await open.execute(.forgetSleepers) }
-        await note { open throws(PostgresError) in try await open.forgetLists(while: mayContinue) }
+        await note { open throws(PostgresError) in
+            _ = try await open.forgetLists(.listsToForget, while: mayContinue) { queueID, list in
+                ["after_queue": .int4(queueID), "after_list": .int8(list)]
+            }
+        }
         try problems.throwFirst()
     }
 
@@ -154,23 +158,31 @@ extension PostgresConnection {
         }
     }
 
-    /// Deletes the lists that no campaign needs, and their members.
-    private func forgetLists(while mayContinue: () async throws(PostgresError) -> Bool) async throws(PostgresError) {
-        var (queue, list): (Int32, Int64) = (0, 0)
+    /// Deletes lists that no campaign needs, and their members, for page after page of lists. Returns whether all of
+    /// them are gone.
+    /// - Parameters:
+    ///   - page: finds the lists of a page, ``Statement/stepOfLists`` of them unless it is the last page.
+    ///   - mayContinue: asked before each step.
+    ///   - parameters: returns the parameters of `page` for the lists behind one of a queue. For the first page, both
+    ///     numbers are 0.
+    func forgetLists(
+        _ page: Statement, while mayContinue: () async throws(PostgresError) -> Bool,
+        after parameters: (_ queueID: Int32, _ list: Int64) -> Parameters
+    ) async throws(PostgresError) -> Bool {
+        var (queueID, list): (Int32, Int64) = (0, 0)
         while true {
-            let rows = try await execute(
-                .listsToForget, ["after_queue": .int4(queue), "after_list": .int8(list)])
+            let rows = try await execute(page, parameters(queueID, list))
             for row in rows {
-                (queue, list) = (row.int4("queue_id"), row.int8("list_id"))
-                guard try await forgetList(list, ofQueue: queue, while: mayContinue) else { return }
+                (queueID, list) = (row.int4("queue_id"), row.int8("list_id"))
+                guard try await forgetList(list, ofQueue: queueID, while: mayContinue) else { return false }
             }
-            guard rows.count == Statement.stepOfLists else { return }
+            guard rows.count == Statement.stepOfLists else { return true }
         }
     }
 
     /// Deletes a list that no campaign needs, and its members. Returns whether all of it is gone.
     /// - Parameter mayContinue: asked before each step.
-    func forgetList(
+    private func forgetList(
         _ list: Int64, ofQueue queueID: Int32, while mayContinue: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) -> Bool {
         var last: Int64? = 0
