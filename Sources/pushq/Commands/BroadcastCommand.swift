@@ -68,9 +68,7 @@ struct BroadcastCommand: Command {
     }
 
     private func draft() throws -> BroadcastDraft {
-        guard [10, 5, 1].contains(priority) else {
-            throw UsageError("--priority \(priority) is unknown: use 10, 5 or 1")
-        }
+        try Priority.check(option: priority)
         let payload = try Payload(payload)
         let now = Date.now
         var draft = BroadcastDraft(

@@ -29,9 +29,7 @@ struct MessageOptions: ParameterGroup {
         of payload: Payload, for queue: QueueName, at times: SendingTimes = SendingTimes(), dayStart: Date? = nil,
         isOfCampaign: Bool = false
     ) throws -> MessageDraft {
-        guard priority.map([10, 5, 1].contains) ?? true else {
-            throw UsageError("--priority \(priority ?? 0) is unknown: use 10, 5 or 1")
-        }
+        if let priority { try Priority.check(option: priority) }
         var message = MessageDraft(payload: payload.text)
         message.pushType = pushType
         message.priority = priority
