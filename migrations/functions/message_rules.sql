@@ -327,13 +327,15 @@ end $$;
 
 -- Why a message is invalid and what to do about it, in one line, or null.
 create or replace function pushq.message_problem(
-  payload json, push_type text, priority int, expiration bigint, collapse_id text, for_wallet_pass boolean default false
+  payload json, push_type text, priority int, expiration bigint, collapse_id text,
+  for_wallet_pass boolean default false, for_website boolean default false
 ) returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return coalesce(
     pushq.unknown_push_type(push_type), pushq.payload_problem(payload, push_type, false, for_wallet_pass),
-    pushq.header_problem(push_type, priority, expiration, collapse_id));
+    pushq.header_problem(push_type, priority, expiration, collapse_id),
+    case when for_website then pushq.website_problem(payload, push_type) end);
 end $$;
 
 -- Why a message is invalid apart from its payload, or null.

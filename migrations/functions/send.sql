@@ -97,6 +97,8 @@ begin
       perform pushq.check_times(run_at, 'run_at', send_by, expiration);
     end if;
     if queue like '%/web.%' then
+      -- What is wrong with any message is said first, as it is everywhere else.
+      perform pushq.check_draft(door.q, body, push_type, priority, expiration, collapse_id);
       perform pushq.check_website(body, push_type);
     end if;
     if at_most_once then

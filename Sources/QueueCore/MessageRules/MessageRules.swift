@@ -16,7 +16,7 @@ package enum MessageRules {
     package static func check(_ message: Message, now: Int64) -> [Finding] {
         PayloadCheck.findings(in: message, limit: limit(of: message)) + priority(of: message)
             + expiration(of: message, now: now)
-            + collapseID(of: message)
+            + collapseID(of: message) + website(of: message)
     }
 
     /// The first error of ``check(_:now:)``, if any.
@@ -78,6 +78,18 @@ package enum MessageRules {
             return [.error("collapse-id", problem, "use visible characters")]
         }
         return []
+    }
+
+    /// Safari does not show an alert without the key, which APNs accepts (Apple, "Notification Programming Guide for
+    /// Websites": it is not optional). What is wrong with any payload is found elsewhere.
+    private static func website(of message: Message) -> [Finding] {
+        var reader = JSONReader(message.payload)
+        guard message.isForWebsite, message.pushType == .alert, let aps = (try? reader.read())?["aps"],
+            aps.members != nil, aps["url-args"] == nil
+        else { return [] }
+        let problem = "aps.url-args is missing, which a push to a website requires"
+        let remedy = "set it to the values for its urlFormatString, or to []"
+        return [.error("aps.url-args", problem, remedy, at: aps.offset)]
     }
 }
 

@@ -26,10 +26,6 @@ package struct QueueName: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "\(tenant)/\(app)/\(environment.rawValue)" }
 
-    /// Whether the app is a pass type ID, so that pushes update Wallet passes (Apple: "Adding a Web Service to Update
-    /// Passes").
-    package var isForWalletPasses: Bool { app.hasPrefix("pass.") }
-
     /// Checks a tenant's name: 1 to 63 characters of `a-z 0-9 - _ .`, beginning with a letter or digit.
     package static func tenant(_ text: String) throws(NameError) -> String {
         let allowed = text.utf8.allSatisfy { isLowerOrDigit($0) || $0 == "-" || $0 == "_" || $0 == "." }

@@ -14,7 +14,7 @@ struct LintCommand: Command {
         "lint payload.json",
         "lint activity.json --push-type liveactivity --priority 5",
         "lint update.json --broadcast none --expiration 0",
-        "lint pass.json --wallet-pass",
+        "lint pass.json --bundle-id pass.com.acme.card",
     ]
 
     @Positional("The payload, JSON; - is standard input.") var file: InputFile
@@ -22,7 +22,8 @@ struct LintCommand: Command {
     @Option("The priority: 10, 5 or 1.", "10|5|1") var priority: Int?
     @Option("The expiration as in SQL: 0, or seconds since 1970.", "SECONDS") var expiration: Int?
     @Option("The collapse ID.", "ID") var collapseId: String?
-    @Flag("Check it as an update of a Wallet pass, which may be empty.") var walletPass
+    @Option("The app's bundle ID: pushes to Wallet passes (pass.…) and to websites (web.…) have rules of their own.")
+    var bundleId: BundleID?
     @Option("Check it as a broadcast to a channel that stores nothing, or the latest message.") var broadcast:
         ChannelPolicy?
 
@@ -43,8 +44,8 @@ struct LintCommand: Command {
     private func findings(in payload: Payload, now: Int64) throws(UsageError) -> [Finding] {
         let expiration = expiration.map(Int64.init)
         if let policy = broadcast {
-            guard pushType == nil, collapseId == nil, !walletPass else {
-                throw UsageError("--push-type, --collapse-id and --wallet-pass are not for a --broadcast")
+            guard pushType == nil, collapseId == nil, bundleId == nil else {
+                throw UsageError("--push-type, --collapse-id and --bundle-id are not for a --broadcast")
             }
             let broadcast = Broadcast(
                 payload: payload.text, priority: priority ?? BroadcastRules.defaultPriority, expiration: expiration,
@@ -53,7 +54,7 @@ struct LintCommand: Command {
         }
         let message = Message(
             payload: payload.text, pushType: pushType ?? .alert, priority: priority, expiration: expiration,
-            collapseID: collapseId, isForWalletPass: walletPass)
+            collapseID: collapseId, app: bundleId?.text)
         return CampaignMessage.check(message, now: now)
     }
 

@@ -40,7 +40,7 @@ struct MessageOptions: ParameterGroup {
         message.sendBy = times.sendBy?.date
         message.expiration = expiration(of: message, dayStart, now: .now)
         var checked = message.message
-        checked.isForWalletPass = queue.isForWalletPasses
+        checked.app = queue.app
         let now = Int64(Date.now.timeIntervalSince1970)
         try payload.refuseErrors(
             among: isOfCampaign ? CampaignMessage.check(checked, now: now) : MessageRules.check(checked, now: now))

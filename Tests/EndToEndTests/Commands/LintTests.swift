@@ -39,9 +39,30 @@ import Testing
     }
 
     @Test func `lets the update of a Wallet pass be empty, and nothing else`() async throws {
-        let pass = try await lint("{}", "--wallet-pass")
+        let pass = try await lint("{}", "--bundle-id", "pass.com.acme.card")
         #expect(pass.output == "standard input: 2 of 4,096 bytes, 0 errors, 0 warnings\n")
         #expect(try await lint("{}").code == 1)
+        #expect(try await lint("{}", "--bundle-id", "com.acme.shop").code == 1)
+    }
+
+    @Test func `asks for the arguments of a push to a website, in every language`() async throws {
+        let alert = #"{"aps":{"alert":"x"}}"#
+        let website = try await lint(alert, "--bundle-id", "web.com.acme")
+        #expect(website.code == 1)
+        #expect(
+            website.output == """
+                standard input:1:8: error: aps.url-args is missing, which a push to a website requires: set it to the values for its urlFormatString, or to []
+                standard input: 21 of 4,096 bytes, 1 error, 0 warnings
+
+                """)
+        let right = #"{"aps":{"alert":"x","url-args":[]}}"#
+        #expect(try await lint(right, "--bundle-id", "web.com.acme").code == 0)
+        let translated = try await lint(
+            #"{"default":\#(right),"languages":{"de":\#(alert)}}"#, "--bundle-id", "web.com.acme")
+        #expect(translated.output.contains("error: language “de”: aps.url-args is missing"))
+        #expect(try await lint(alert, "--bundle-id", "com.acme.shop").code == 0)
+        let misused = try await lint(alert, "--broadcast", "none", "--bundle-id", "web.com.acme")
+        #expect(misused.errors.contains("--bundle-id are not for a --broadcast"))
     }
 
     @Test func `says where a text stops being JSON`() async throws {

@@ -17,7 +17,12 @@ struct MessageCase: Sendable {
 
     /// An alert to a Wallet pass.
     private static func pass(_ payload: String, _ refusal: String? = nil) -> MessageCase {
-        MessageCase(Message(payload: payload, isForWalletPass: true), refusal)
+        MessageCase(Message(payload: payload, app: "pass.com.acme.card"), refusal)
+    }
+
+    /// An alert to a website in Safari.
+    private static func website(_ payload: String, _ refusal: String? = nil) -> MessageCase {
+        MessageCase(Message(payload: payload, app: "web.com.acme"), refusal)
     }
 
     /// An alert with other headers.
@@ -50,7 +55,7 @@ struct MessageCase: Sendable {
     /// A time in the future until the year 2100.
     static let ahead: Int64 = 4_102_444_800
 
-    static let all: [MessageCase] = payloads + values + types + passes + liveActivities + headers
+    static let all: [MessageCase] = payloads + values + types + passes + websites + liveActivities + headers
 
     private static let passes: [MessageCase] = [
         .pass("{}"),
@@ -61,10 +66,31 @@ struct MessageCase: Sendable {
         .pass(#"{"aps":[]}"#, "aps is an array: use an object"),
         .pass("[]", #"the payload is not a JSON object: begin with {"aps": …}"#),
         MessageCase(
-            Message(payload: "{}", pushType: .background, isForWalletPass: true),
+            Message(payload: "{}", pushType: .background, app: "pass.com.acme.card"),
             "aps is missing, which push type background requires: add it"),
         MessageCase(
-            Message(payload: "{}", priority: 7, isForWalletPass: true), "priority 7 is unknown: use 10, 5 or 1"),
+            Message(payload: "{}", priority: 7, app: "pass.com.acme.card"), "priority 7 is unknown: use 10, 5 or 1"),
+    ]
+
+    private static let withoutArguments =
+        "aps.url-args is missing, which a push to a website requires: set it to the values for its urlFormatString, or to []"
+
+    private static let websites: [MessageCase] = [
+        .website(#"{"aps":{"alert":"x","url-args":["boarding"]}}"#),
+        .website(#"{"aps":{"alert":"x","url-args":[]}}"#),
+        .website(#"{"aps":{"alert":"x"}}"#, withoutArguments),
+        .website(#"{"aps":{"badge":1}}"#, withoutArguments),
+        .website(#"{"aps":{"alert":"x","url-args":null}}"#, withoutArguments),
+        .website(#"{"aps":{"alert":"x"},"url-args":[]}"#, withoutArguments),
+        .website(#"{"aps":{"alert":"x","url-args":{}}}"#, "aps.url-args is an object: use an array of strings"),
+        .website(#"{"aps":[]}"#, "aps is an array: use an object"),
+        .website("{}", "aps is missing, which push type alert requires: add it"),
+        MessageCase(
+            Message(payload: #"{"aps":{"content-available":1}}"#, pushType: .background, app: "web.com.acme"), nil),
+        MessageCase(
+            Message(payload: #"{"aps":{"alert":"x"}}"#, priority: 7, app: "web.com.acme"),
+            "priority 7 is unknown: use 10, 5 or 1"),
+        MessageCase(Message(payload: #"{"aps":{"alert":"x"}}"#, app: "com.web.acme"), nil),
     ]
 
     private static let payloads: [MessageCase] = [

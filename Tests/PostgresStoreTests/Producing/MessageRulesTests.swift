@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct `A message` {
     private static let statement = Statement(
-        "message_problem", "select pushq.message_problem($1::json, $2, $3, $4, $5, $6)")
+        "message_problem", "select pushq.message_problem($1::json, $2, $3, $4, $5, $6, $7)")
 
     @Test
     func
@@ -25,6 +25,7 @@ import Testing
                         .text(message.payload), .text(message.pushType.rawValue),
                         .int4(message.priority.map(Int32.init)),
                         .int8(message.expiration), .text(message.collapseID), .bool(message.isForWalletPass),
+                        .bool(message.isForWebsite),
                     ]
                 ).one().optionalText("message_problem")
                 let which = Comment("case \(number): \(message.pushType) \(message.payload.prefix(120))")
@@ -41,7 +42,8 @@ import Testing
             let known = names.dropLast().joined(separator: ", ") + " or " + names[names.count - 1]
             for name in ["alerts", "Alert", ""] {
                 let problem = try await store.execute(
-                    Self.statement, [.text("{}"), .text(name), .int4(nil), .int8(nil), .text(nil), .bool(false)]
+                    Self.statement,
+                    [.text("{}"), .text(name), .int4(nil), .int8(nil), .text(nil), .bool(false), .bool(false)]
                 ).one().optionalText("message_problem")
                 #expect(problem == "push type “\(name)” is unknown: use \(known)")
             }
@@ -55,9 +57,28 @@ import Testing
             for isForWalletPass in [nil, false, true] {
                 let problem = try await store.execute(
                     Self.statement,
-                    [.text(payload), .text("alert"), .int4(nil), .int8(nil), .text(nil), .bool(isForWalletPass)]
+                    [
+                        .text(payload), .text("alert"), .int4(nil), .int8(nil), .text(nil), .bool(isForWalletPass),
+                        .bool(false),
+                    ]
                 ).one().optionalText("message_problem")
                 #expect((problem == nil) == (isForWalletPass == true))
+            }
+        }
+    }
+
+    @Test func `is for an app unless it is said to be for a website`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            for isForWebsite in [nil, false, true] {
+                let problem = try await store.execute(
+                    Self.statement,
+                    [
+                        .text(#"{"aps":{"alert":"x"}}"#), .text("alert"), .int4(nil), .int8(nil), .text(nil),
+                        .bool(false), .bool(isForWebsite),
+                    ]
+                ).one().optionalText("message_problem")
+                #expect((problem == nil) == (isForWebsite != true))
             }
         }
     }

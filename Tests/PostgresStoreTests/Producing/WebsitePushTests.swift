@@ -32,4 +32,18 @@ import Testing
             for call in Self.calls { try await queue.run(Self.sql(call, payload: payload)) }
         }
     }
+
+    @Test func `is refused first for what is wrong with any push`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run("update pushq.app set bundle_id = 'web.com.acme'")
+            for call in Self.calls where !call.hasPrefix("add_schedule") {
+                let error = await #expect(throws: PostgresError.self) {
+                    try await queue.run(
+                        Self.sql("\(call.dropLast()), priority => 7)", payload: #"{"aps":{"alert":"x"}}"#))
+                }
+                #expect(error?.description.contains("priority 7 is unknown: use 10, 5 or 1") == true, "\(call)")
+            }
+        }
+    }
 }
