@@ -110,15 +110,17 @@ declare
   problem   text   := coalesce(
     pushq.kind_problem(kind), pushq.profile_problem(said), pushq.user_key_problem(user_key));
   was       pushq.device;                                 -- the device before this call
-  older     pushq.device;                                 -- the token that this one replaces
+  olders    pushq.device[] := '{}';                       -- the tokens that this one replaces, the latest first
+  older     pushq.device;                                 -- one of them
   had       pushq.profile;                                -- the profile of this device
   elder     pushq.profile;                                -- the profile of `older`
   has       pushq.profile;
   owner     text;                                         -- the user to whom what is known of this token belongs
-  strangers bigint[];                                     -- of this token and `older`: those of another user
+  strangers bigint[];                                     -- of this token and `olders`: those of another user
   device    bigint;
   is_new    boolean := false;
   passes_on boolean;                                      -- pushes that wait for `older` go to this token
+  is_active boolean := false;                             -- whether one of `olders` was active
 begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
@@ -177,9 +179,8 @@ begin
   end if;
   has := pushq.merge_profiles(had, said);
   if said.installation <> '' then
-    older := pushq.replace_tokens(door.q, was.id, kind, has);
-    -- Later questions about the older token are answered by this one (`pushq.successors`).
-    delete from pushq.profile p where p.queue_id = door.q and p.device_id = older.id returning p.* into elder;
+    olders := pushq.replace_tokens(door.q, was.id, kind, has);
+    older := olders[1];
   end if;
   owner := coalesce(was.user_key, older.user_key);
   if keep_user then
@@ -187,26 +188,37 @@ begin
     user_key := case when was.registered_at is null and older.id is not null then older.user_key else was.user_key end;
     owner := coalesce(was.user_key, user_key);
   end if;
-  -- What is known about another user does not apply to this one. What is known without a user does. The two tokens may
-  -- have belonged to different users.
+  -- What is known about another user does not apply to this one. What is known without a user does. The tokens may have
+  -- belonged to different users.
   strangers := array_remove(
-    array[case when owner is not null and owner is distinct from user_key then was.id end,
-          case when older.user_key is not null and older.user_key is distinct from user_key then older.id end], null);
+    array[case when owner is not null and owner is distinct from user_key then was.id end], null);
+  if older.id is not null then
+    strangers := strangers || array(
+      select o.id
+      from unnest(olders) o
+      where o.user_key is not null and o.user_key is distinct from register.user_key);
+  end if;
   if strangers <> '{}' then
     perform pushq.forget_badges_at_once(door.q, strangers);
   end if;
-  -- What a backend or a file has said about the token itself goes before what is known of the older one.
-  if strangers <> '{}' or elder.device_id is not null then
+  -- What a backend or a file has said about the token itself goes before what is known of the older ones.
+  if strangers <> '{}' or older.id is not null then
     has := had;
     if was.id = any (strangers) then
       has.tags := null;
       has.attributes := null;
     end if;
-    if older.id = any (strangers) then
-      elder.tags := null;
-      elder.attributes := null;
-    end if;
-    has := pushq.merge_profiles(pushq.complete_profile(has, elder), said);
+    foreach older in array olders loop
+      -- Later questions about an older token are answered by this one (`pushq.successors`). Nothing stays there:
+      -- whoever has that token later would get what is known of this user.
+      delete from pushq.profile p where p.queue_id = door.q and p.device_id = older.id returning p.* into elder;
+      if older.id = any (strangers) then
+        elder.tags := null;
+        elder.attributes := null;
+      end if;
+      has := pushq.complete_profile(has, elder);
+    end loop;
+    has := pushq.merge_profiles(has, said);
   end if;
 
   -- A row that this call has added lacks at most the user of the older token. The row may be missing after all, if it
@@ -225,12 +237,13 @@ begin
   if was.user_key is distinct from register.user_key or not was.active and was.inactive_reason is null then
     update pushq.device d set replaced_by = null where d.queue_id = door.q and d.replaced_by = was.id;
   end if;
-  if older.id is not null then
+  foreach older in array olders loop
     -- Pushes do not continue to another user, nor after a logout or a deactivation by hand, which leave no reason.
     passes_on := older.user_key is not distinct from register.user_key
       and (older.active or older.inactive_reason is not null);
     perform pushq.pass_on(door.q, array[older.id], array[device], array[passes_on]);
-  end if;
+    is_active := is_active or older.active;
+  end loop;
 
   has.queue_id := door.q;
   has.device_id := device;
@@ -245,7 +258,7 @@ begin
           seen_at = coalesce(p.seen_at, excluded.seen_at);
   end if;
   -- A token that replaces an active one adds no device.
-  if door.has_quota and (is_new or not was.active) and older.active is not true then
+  if door.has_quota and (is_new or not was.active) and not is_active then
     perform pushq.check_quota(door.q, devices => 1);
   end if;
   return device;
@@ -283,15 +296,15 @@ begin
 end $$;
 
 -- Deactivates the locked tokens that a token replaces: those of the same installation and kind, and of the same Live
--- Activity. They lose their installation. Returns the latest of them as it was, but active if any of them was.
-create or replace function pushq.replace_tokens(q int, device bigint, kind text, its pushq.profile) returns pushq.device
+-- Activity. The caller takes over their profiles. Returns them as they were, the latest first.
+create or replace function pushq.replace_tokens(q int, device bigint, kind text, its pushq.profile)
+returns pushq.device[]
 language plpgsql as $$
 declare
   ids    bigint[];
   one    bigint;
   older  pushq.device;
-  latest pushq.device;
-  was_active bool := false;
+  olders pushq.device[] := '{}';
 begin
   ids := array(
     select p.device_id
@@ -301,24 +314,19 @@ begin
       and coalesce(d.kind, 'alert') = coalesce(replace_tokens.kind, 'alert')
       and p.activity_type is not distinct from (its).activity_type and p.activity is not distinct from (its).activity);
   if ids = '{}' then
-    return null;
+    return '{}';
   end if;
-  -- One by one, as in `pushq.lock_with_older`. An installation nearly always has one other token.
+  -- One by one, as in `pushq.lock_with_older`. An installation nearly always has one other token. It has more if some
+  -- are inactive: an import leaves these as they are.
   foreach one in array ids loop
     select * into older from pushq.device d where d.queue_id = q and d.id = one;
-    was_active := was_active or older.active is true;
-    if latest.id is null
-      or (pushq.known_since(older.registered_at), older.id) > (pushq.known_since(latest.registered_at), latest.id) then
-      latest := older;
-    end if;
+    olders := array_append(olders, older);
     update pushq.device d
     set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
         inactive_reason = null
     where d.queue_id = q and d.id = one;
-    update pushq.profile p set installation = null where p.queue_id = q and p.device_id = one;
   end loop;
-  latest.active := was_active;
-  return latest;
+  return array(select o from unnest(olders) o order by pushq.known_since(o.registered_at) desc, o.id desc);
 end $$;
 
 -- Removes a registration when a user logs out: the device loses its user, tags, attributes and badge count, and

@@ -297,6 +297,46 @@ import Testing
         }
     }
 
+    /// Users of a newer token, each with the tags and the badge that it gets.
+    private static let heirs: [(String, [String], String?)] = [
+        ("ann", ["beta", "vip"], "3"), ("ben", ["bens"], "5"), ("cid", [], nil),
+    ]
+
+    /// A token that APNs has reported as dead keeps its installation, and an import may bring another one meanwhile.
+    @Test(arguments: heirs)
+    func `moves from each older token of the installation, and nothing stays there for whoever has it later`(
+        user: String, tags: [String], badge: String?
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, user: "ann", in: queue)
+            try await queue.run(
+                """
+                update pushq.device
+                set active = false, inactive_since = now(), inactive_reason = \(Reason.unregistered.code);
+                insert into pushq.device (queue_id, token, user_key) values (\(queue.id), '\\xbb', 'ben');
+                insert into pushq.profile (queue_id, device_id, installation, locale, tags, attributes)
+                select queue_id, id, 'i1', 'fr', '{bens}', '{"plan": "free"}' from pushq.device where user_key = 'ben';
+                insert into pushq.badge (queue_id, device_id, count)
+                select queue_id, id, case user_key when 'ann' then 3 else 5 end from pushq.device
+                """)
+            try await register("cc", "installation => 'i1'", user: user, in: queue)
+            let newer = try await device("cc", in: queue)
+            #expect(newer.isActive && newer.profile.tags == tags)
+            #expect((newer.profile.attributes == nil) == (user == "cid"))
+            #expect(newer.profile.locale == "de-AT", "of the token that was registered last")
+            let badges = try await queue.texts("select count from pushq.badge where count > 0")
+            #expect(badges == [badge].compactMap(\.self))
+            #expect(try await queue.number("select count(*) from pushq.profile") == 1)
+            for token in ["aa", "bb"] {
+                #expect(try await device(token, in: queue).userKey == nil, "\(token)")
+                try await register(token, "installation => 'i\(token)'", user: "zoe", in: queue)
+                let profile = try await device(token, in: queue).profile
+                #expect(profile.tags == [] && profile.attributes == nil && profile.locale == nil, "\(token)")
+            }
+        }
+    }
+
     /// A backend may learn of a token before the app says of which installation it is, and who has logged in.
     @Test(arguments: ["ann", "bob"])
     func `moves to a newer token that was registered once without the installation`(user: String) async throws {
