@@ -105,12 +105,16 @@ begin
   return null;
 end $$;
 
--- Why an increment of a badge is invalid, or null. The increment is pushq's own: APNs gets the resulting number.
+-- Why an increment of a badge is invalid, or null. The increment is pushq's own: APNs gets the resulting number, so the
+-- object does not count against the maximum length of a payload. It has one of its own: workers hold payloads as given.
 create or replace function pushq.increment_problem(badge json, push_type text) returns text
 language plpgsql immutable parallel safe as $$
 begin
   if push_type <> 'alert' then
     return format('aps.badge.increment does not go with push type %s: use a whole number, 0 or greater', push_type);
+  elsif octet_length(badge::text) > 64 then
+    return format('aps.badge is an object of %s bytes: use a whole number, 0 or greater, or {"increment": 1}',
+                  octet_length(badge::text));
   elsif array(select json_object_keys(badge)) <> '{increment}' then
     return coalesce(
       pushq.repetition(badge, 'aps.badge'),

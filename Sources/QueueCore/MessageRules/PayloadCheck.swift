@@ -8,6 +8,9 @@ struct PayloadLimit {
 struct PayloadCheck {
     /// The maximum number of characters of a value or key that a finding shows.
     private static let shownCharacters = 40
+    /// The maximum length of an object that raises the badge, in bytes. It does not count against the limit of the
+    /// payload, because a number replaces it; but the payload is kept as it is given.
+    private static let maximumIncrementBytes = 64
 
     private let type: PushType
     private let isForWalletPass: Bool
@@ -120,15 +123,18 @@ extension PayloadCheck {
     private mutating func increment(_ badge: JSONNode) {
         let path = "aps.badge.increment"
         let names = (badge.members ?? []).map(\.name)
+        let remedy = "use \(ValueKind.count.rawValue), or {\"increment\": 1}"
         if type != .alert {
             let problem = "\(path) does not go with push type \(type)"
             findings.append(.error(path, problem, "use \(ValueKind.count.rawValue)", at: badge.offset))
+        } else if badge.range.count > Self.maximumIncrementBytes {
+            let problem = "aps.badge is an object of \(badge.range.count) bytes"
+            findings.append(.error("aps.badge", problem, remedy, at: badge.offset))
         } else if Set(names).count < names.count {
             repeated(in: badge, "aps.badge")
         } else if names == ["increment"], let node = badge.members?.first?.node {
             _ = kind(.increment, of: node, path)
         } else {
-            let remedy = "use \(ValueKind.count.rawValue), or {\"increment\": 1}"
             findings.append(.error("aps.badge", "aps.badge is an object", remedy, at: badge.offset))
         }
     }

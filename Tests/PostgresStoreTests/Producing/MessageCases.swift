@@ -47,6 +47,12 @@ struct MessageCase: Sendable {
         return #"{"aps":{"alert":"\#(text)","badge":{ "increment": 12 }}}"#
     }
 
+    /// A payload that raises the badge with an object of exactly `bytes` bytes.
+    private static func raising(objectBytes bytes: Int) -> String {
+        let space = String(repeating: " ", count: bytes - #"{"increment":1}"#.utf8.count)
+        return #"{"aps":{"badge":{"increment":1\#(space)}}}"#
+    }
+
     private static func nested(_ depth: Int) -> String {
         let brackets = String(repeating: "[", count: depth - 1) + String(repeating: "]", count: depth - 1)
         return #"{"aps":{"alert":"[{[{"},"a":\#(brackets)}"#
@@ -142,6 +148,13 @@ struct MessageCase: Sendable {
         .of(.alert, #"{"aps":{"alert":"x","badge":null}}"#),
         .of(.alert, #"{"aps":{"badge":{"increment":1}}}"#),
         .of(.alert, #"{"aps":{"badge":{"increment":99}}}"#),
+        .of(.alert, raising(objectBytes: 64)),
+        .of(
+            .alert, raising(objectBytes: 65),
+            #"aps.badge is an object of 65 bytes: use a whole number, 0 or greater, or {"increment": 1}"#),
+        .of(
+            .alert, raising(objectBytes: 10_000),
+            #"aps.badge is an object of 10000 bytes: use a whole number, 0 or greater, or {"increment": 1}"#),
         .of(.alert, #"{"aps":{"badge":{"incr\u0065ment":9}}}"#),
         .of(
             .alert, #"{"aps":{"badge":{"increment":0}}}"#,
