@@ -97,9 +97,9 @@ begin
           inet_client_addr(), $1, $2, $3, $4, $5);
 end $$;
 
--- Records an action by hand on some of a queue's devices, channels, sends or jobs; nothing if `count` is 0. Those
--- tables have no trigger, because producers and workers write them all the time. `object` is device, channel, send or
--- job; `id` is the id of the only one, never a token.
+-- Records an action by hand on some of a queue's devices, channels, sends, jobs or users on lists; nothing if `count`
+-- is 0. Those tables have no trigger, because producers and workers write them all the time. `object` is device,
+-- channel, send, job or list_user; `id` is the id of the only one, never a token.
 create or replace function pushq.note_count(
   q int, object text, action text, count bigint, id bigint default null
 ) returns void

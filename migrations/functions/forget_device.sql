@@ -36,9 +36,9 @@ end $$;
 --
 -- `owners`: the users of the deleted devices, erased if they have no other device. `user_key`: a user who is erased
 -- whatever devices there are, also without one; null for none. `devices`: the number of erased devices, with the older
--- tokens. `sends`: the number of erased sends.
+-- tokens. `sends`: the number of erased sends. `places`: the number of the users' places on lists.
 create or replace function pushq.forget_devices(
-  q int, deleted bigint[], owners text[], user_key text, out devices bigint, out sends bigint
+  q int, deleted bigint[], owners text[], user_key text, out devices bigint, out sends bigint, out places bigint
 )
 language plpgsql as $$
 declare
@@ -114,7 +114,7 @@ begin
         and array_position(owned_by, m.user_key) is null);
   end if;
   if users <> '{}' then
-    roots := roots || pushq.forget_users(q, users, roots);
+    select roots || f.theirs, f.places into roots, places from pushq.forget_users(q, users, roots) f;
   end if;
   -- Waiting jobs are deleted at once. The holder of a job learns of it with its next flush.
   delete from pushq.job j
@@ -139,14 +139,15 @@ begin
 end $$;
 
 -- Erases what is for users and not for certain devices: removes them from the lists of users, and deletes the parts for
--- them in sends to several users. Returns the roots of sends that are for no other user, without `known`; the caller
--- erases these.
-create or replace function pushq.forget_users(q int, users text[], known bigint[]) returns bigint[]
+-- them in sends to several users. `theirs` are the roots of sends that are for no other user, without `known`; the
+-- caller erases these. `places`: the number of their places on lists.
+create or replace function pushq.forget_users(
+  q int, users text[], known bigint[], out theirs bigint[], out places bigint
+)
 language plpgsql as $$
 declare
   messages bigint[];
   involved bigint[];
-  theirs   bigint[];                                      -- of `involved`: sends that are for no other user
   jobs     bigint[];                                      -- of the other sends: the jobs for these users
   held     bigint[];                                      -- of `jobs`: those that workers hold, or gave back meanwhile
   days     date[] := pushq.days_of('message');
@@ -154,6 +155,7 @@ begin
   delete from pushq.list_user m
   using pushq.list l
   where l.queue_id = q and m.queue_id = q and m.list_id = l.id and m.user_key = any (users);
+  get diagnostics places = row_count;
   select array_agg(m.id), coalesce(array_agg(distinct m.root_id), '{}') into messages, involved
   from pushq.message m
   where m.day = any (days) and m.queue_id = q and m.user_key = any (users) and m.root_id <> all (known);
@@ -198,5 +200,4 @@ begin
       select from pushq.lease l where l.queue_id = q and l.job_id = any (held) and l.message_id = m.id)
     and not exists (
       select from pushq.job j where j.queue_id = q and j.id = any (held) and j.message_id = m.id);
-  return theirs;
 end $$;

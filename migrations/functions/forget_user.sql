@@ -13,6 +13,7 @@ set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as 
 declare
   q       int := (pushq.enter(queue, sends => false)).q;
   deleted bigint[];
+  places  bigint;                                         -- the user's places on lists
 begin
   if coalesce(user_key, '') = '' then
     raise exception using errcode = 'PQ400',
@@ -30,9 +31,11 @@ begin
   reported as (
     delete from pushq.feedback_record f where f.queue_id = q and f.token in (select t.token from theirs t))
   select coalesce(array_agg(t.id), '{}') into deleted from theirs t;
-  select f.devices, f.sends into devices, sends from pushq.forget_devices(q, deleted, '{}', user_key) f;
+  select f.devices, f.sends, f.places into devices, sends, places
+  from pushq.forget_devices(q, deleted, '{}', user_key) f;
   if devices = 0 then
     -- What is recorded otherwise is that devices were forgotten.
+    perform pushq.note_count(q, 'list_user', 'forgotten', places);
     perform pushq.note_count(q, 'send', 'forgotten', sends);
   end if;
 end $$;

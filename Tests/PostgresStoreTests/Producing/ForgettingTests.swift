@@ -262,7 +262,26 @@ extension QueueFixture {
             #expect(try await queue.tables(with: "ann") == [])
             #expect(try await queue.tables(with: "bob") == ["device", "message", "list_user"])
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
-            #expect(try await audit(queue).last == #"send \#(Self.name) {"sends": {"to": 2}}"#)
+            #expect(
+                try await audit(queue).suffix(2) == [
+                    #"list_user \#(Self.name) {"list_users": {"to": 1}}"#,
+                    #"send \#(Self.name) {"sends": {"to": 2}}"#,
+                ])
+        }
+    }
+
+    @Test func `is in the audit, and without the user's key, if the user was only on lists`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            for users in ["'ann', 'bob'", "'ann'"] {
+                try await queue.run(
+                    "select pushq.add_users_to_list('\(Self.name)', pushq.new_list('\(Self.name)'), array[\(users)])")
+            }
+            #expect(try await forget("ann", in: queue) == [0, 0])
+            #expect(try await queue.tables(with: "ann") == [])
+            #expect(try await audit(queue) == [#"list_user \#(Self.name) {"list_users": {"to": 2}}"#])
+            #expect(try await forget("ann", in: queue) == [0, 0])
+            #expect(try await audit(queue).count == 1)
         }
     }
 
