@@ -8,6 +8,8 @@ extension Statement {
         select tenant_id, queue_id, campaign_id, granted, rate, starts_in, late, again_in, granted_at
         from pushq.take_permits($tenants, $queues, $campaigns, $wanted, $held, $shares, $horizon, $lateness, $moment)
         """#)
+
+    static let clock = Statement("clock", "select clock_timestamp() as now")
 }
 
 /// The owner of a rate limit. A line with several limits takes permits of the innermost limit; each permit counts
@@ -80,6 +82,11 @@ package struct GrantedPermits: Sendable {
 }
 
 extension PostgresConnection {
+    /// Returns the database's time in microseconds since 1970, which decides when permits may be used.
+    package func clock() async throws(PostgresError) -> Int64 {
+        try await execute(.clock).one().timestamptz("now")
+    }
+
     /// Takes permits from rate limits, none of them due later than `horizon` from now. Leaves out requests that have no
     /// limit, and requests for a limit that another transaction has locked at this moment.
     /// - Parameter moment: the present time in microseconds since 1970; nil: the server's time.

@@ -38,6 +38,19 @@ struct DatabaseClock {
 
     init(now: ContinuousClock.Instant) { origin = now }
 
+    /// Whether a further statement will probably tell its moment, because the last ones did: to less than `width`, or
+    /// as well as it gets.
+    func tells(within width: Duration) -> Bool {
+        guard let known else { return false }
+        let uncertainty = known.most - known.least
+        return uncertainty < width || isSettled(uncertainty)
+    }
+
+    /// Whether bounds of this width are about as narrow as they get.
+    private func isSettled(_ width: Duration) -> Bool {
+        settledWidth.map { width <= $0 * Self.usualSpread } ?? false
+    }
+
     /// Notes a statement, and returns when it was executed.
     /// - Parameters:
     ///   - moment: the database's time in microseconds since 1970.
@@ -66,6 +79,6 @@ struct DatabaseClock {
         if count >= Self.statementsThatTell { settledWidth = width }
         return Moment(
             earliest: origin + (moment + least), latest: origin + (moment + most),
-            isSettled: settledWidth.map { width <= $0 * Self.usualSpread } ?? false)
+            isSettled: isSettled(width))
     }
 }

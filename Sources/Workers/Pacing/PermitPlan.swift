@@ -39,6 +39,10 @@ struct PermitPlan {
     /// part of the usual time all the same, or it would send nothing.
     private static let partOfLatenessFarAway = 4
 
+    /// If nobody can tell better than this when permits are granted, those of several limits are void: they lapse after
+    /// half of the usual time.
+    static let widestUncertainty: Duration = PermitRun.lateness / 2
+
     /// How far ahead permits are taken.
     let horizon: Duration
 

@@ -114,6 +114,36 @@ import Transport
         try await fixture.withEngine { _ in try await run(workers - 1, in: fixture, body) }
     }
 
+    /// The first seven grants would be void: the worker could not tell whether PostgreSQL is far away or it has stood
+    /// still itself.
+    @Test func `is taken by a worker far away from PostgreSQL only when it knows how far away that is`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 60)
+            try await fixture.connection.runScript(
+                """
+                insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+                select tenant_id, id, 250, 10 from pushq.queue where id = pushq.queue_id('\(queue)')
+                """)
+            let statements = Locked<[String]>([])
+            let proxy = try await DatabaseProxy { message in
+                let name = message.statementName ?? ""
+                for kind in ["clock", "take_permits"] where name.hasPrefix("pushq_\(kind)_") {
+                    statements.withLock { $0.append(kind) }
+                    Thread.sleep(forTimeInterval: 0.12)
+                }
+                return .pass
+            }
+            defer { proxy.close() }
+            try await fixture.withEngine(over: try proxy.address(of: fixture.database)) { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let order = statements.withLock(\.self)
+            #expect(order.prefix { $0 == "clock" }.count == 8, "\(order)")
+            #expect(!order.dropFirst(8).contains("clock"), "once is enough: \(order)")
+        }
+    }
+
     @Test func `of a campaign holds for each of many in one queue, and none of them waits for another`() async throws {
         defer { try? FileManager.default.removeItem(atPath: file) }
         let campaigns = 60

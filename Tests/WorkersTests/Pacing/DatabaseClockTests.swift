@@ -57,6 +57,21 @@ import Testing
         #expect(!other.isSettled, "another server begins anew")
     }
 
+    @Test mutating func `tells enough as soon as one statement was quick, or after many in a row if none is`() {
+        let width = Duration.milliseconds(50)
+        #expect(!clock.tells(within: width), "nothing is known yet")
+        for number in 1...8 {
+            _ = note(Int64(number * 100 + 60), asked: number * 100, answered: number * 100 + 120)
+            #expect(clock.tells(within: width) == (number == 8), "\(number)")
+        }
+        _ = note(1060, asked: 1000, answered: 1120, ahead: 0)
+        #expect(!clock.tells(within: width), "another server begins anew")
+        _ = note(1212, asked: 1210, answered: 1215, ahead: 0)
+        #expect(clock.tells(within: width))
+        _ = note(23_000, asked: 22_000, answered: 24_000, ahead: 0)
+        #expect(!clock.tells(within: width), "after a rest, one slow statement tells little")
+    }
+
     /// A worker far away from PostgreSQL would otherwise lose its first grants after each rest.
     @Test mutating func `is as good again after a rest as soon as a statement is as quick as before`() {
         for number in 1...9 { _ = note(Int64(number * 100 + 60), asked: number * 100, answered: number * 100 + 120) }
