@@ -2,7 +2,7 @@
 # An evening campaign as a cron job: sends one message to the devices that match a filter, waits until each recipient has
 # an outcome, and prints the figures, which cron mails.
 #
-#     PUSHQ_DATABASE_URL=postgres://producer@db.example.com/push
+#     PUSHQ_DATABASE_URL=postgres://producer@db.example.com/push?sslmode=verify-full
 #     QUEUE=acme/com.acme.shop/production
 #     PAYLOAD=/etc/pushq/nightly.json
 #     30 18 * * *  /usr/local/bin/nightly.sh

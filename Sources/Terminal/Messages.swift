@@ -137,6 +137,11 @@ package enum Messages {
         "no password is read from \(path), since its mode \(octal(mode)) gives others access to it. Run 'chmod 600 \(path)'"
     }
 
+    static func serversNotVerified(_ hosts: [String]) -> String {
+        "the server's certificate is not verified: whoever is on the way to \(hosts.joined(separator: ", ")) can pose "
+            + "as the database. Add sslmode=verify-full to its address"
+    }
+
     static let inputIsClosed = "it is closed: pipe something into it, or name a file"
 
     static func fileUnreadable(_ path: String, why: String) -> String {

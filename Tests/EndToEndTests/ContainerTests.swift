@@ -232,8 +232,8 @@ import Transport
     ) throws -> [String: String] {
         var environment = filled(try #require(service?["environment"] as? [String: String]), secrets)
         let url = try #require(environment["PUSHQ_DATABASE_URL"])
-        #expect(url.hasSuffix("@postgres/pushq"))
-        environment["PUSHQ_DATABASE_URL"] = url.replacing("@postgres/", with: "@/") + "?host=\(postgres.socketFolder)"
+        #expect(url.hasSuffix("@postgres/pushq?sslmode=disable"))
+        environment["PUSHQ_DATABASE_URL"] = url.replacing("@postgres/", with: "@/") + "&host=\(postgres.socketFolder)"
         return environment
     }
 

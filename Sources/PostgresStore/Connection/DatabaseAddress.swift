@@ -29,6 +29,7 @@ package struct DatabaseAddress: Hashable, Sendable {
         // libpq's own default would count as an explicit choice.
         var said = defaults
         if environment["PGGSSENCMODE", default: ""].isEmpty, said["gssencmode"] == "prefer" { said["gssencmode"] = nil }
+        if environment["PGSSLMODE", default: ""].isEmpty, said["sslmode"] == "prefer" { said["sslmode"] = nil }
         parameters = said.merging(ownParameters) { $1 }
         try check()
     }
@@ -51,8 +52,17 @@ package struct DatabaseAddress: Hashable, Sendable {
         var port: String
         /// Whether the host is a folder with the server's socket; there is no name to look up.
         var isSocket: Bool { address.isEmpty && (name.hasPrefix("/") || name.hasPrefix("@")) }
+        /// Whether what is sent to the host stays on this machine. Names are not looked up for this.
+        var isOnThisMachine: Bool {
+            guard !isSocket, !name.isEmpty else { return true }
+            let place = (address.isEmpty ? name : address).lowercased()
+            guard let ip = IPAddress(place) else { return place == "localhost" || place.hasSuffix(".localhost") }
+            return Self.loopback.contains { $0.contains(ip) }
+        }
         /// The host for messages.
         package var place: String { port == "5432" || isSocket ? name : "\(name):\(port)" }
+
+        private static let loopback = ["127.0.0.0/8", "::1"].map { AddressBlock($0)! }
     }
 
     /// The hosts in the order in which they are tried; none if libpq's default socket is meant.
@@ -95,6 +105,15 @@ package struct DatabaseAddress: Hashable, Sendable {
             all.parameters[name] = order.map { $0.parameters[name] ?? "" }.joined(separator: ",")
         }
         return all
+    }
+
+    /// The hosts on other machines, if nobody has said how libpq is to protect a connection to them: with its own
+    /// default, `sslmode=prefer`, it does without TLS where the server offers none, and verifies no certificate.
+    package var unverifiedHosts: [String] {
+        // From version 16 on, libpq takes `verify-full` as the default for the system's authorities.
+        let isVerified = self["sslrootcert"] == "system" && PQlibVersion() >= 160_000
+        guard self["sslmode"] == nil, self["gssencmode"] != "require", !isVerified else { return [] }
+        return hosts.filter { !$0.isOnThisMachine }.map(\.name)
     }
 
     /// libpq's password file, if libpq would ignore it because other users have access to it. libpq would report that

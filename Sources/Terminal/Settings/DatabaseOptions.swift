@@ -122,7 +122,8 @@ package struct DatabaseOptions: ParameterGroup {
     package static func connect(
         toWriteTo address: DatabaseAddress, on loop: EventLoop
     ) async throws(PostgresError) -> PostgresConnection {
-        try await connect(
+        warn(of: address)
+        return try await connect(
             to: address, NewestTimeline(at: address.description), on: loop, Console.current, needsWrites: true)
     }
 
@@ -147,8 +148,14 @@ package struct DatabaseOptions: ParameterGroup {
     }
 
     private static func warn(of address: DatabaseAddress) {
-        if let warning = address.warning { Console.current?.warn(warning) }
+        for warning in [address.warning, [address].warningOfUnverifiedServers].compactMap(\.self)
+        where warned.withLock({ $0.insert(warning).inserted }) {
+            Console.current?.warn(warning)
+        }
     }
+
+    /// The warnings of this process. A command may open several sessions.
+    private static let warned = Locked<Set<String>>([])
 
     /// Runs `body`, and turns refusals by PostgreSQL and pushq's functions into messages for users.
     private static func explain<Success>(
@@ -193,5 +200,14 @@ extension DatabaseAddress {
     /// The warning about a password file that is not read because other users have access to it.
     package var warning: String? {
         exposedPasswordFile.map { Messages.passwordFileExposed($0.path, mode: $0.mode) }
+    }
+}
+
+extension [DatabaseAddress] {
+    /// The warning about servers on other machines that nothing verifies; nil if there are none.
+    package var warningOfUnverifiedServers: String? {
+        var hosts: [String] = []
+        for host in flatMap(\.unverifiedHosts) where !hosts.contains(host) { hosts.append(host) }
+        return hosts.isEmpty ? nil : Messages.serversNotVerified(hosts)
     }
 }

@@ -16,7 +16,7 @@ struct MigrateCommand: Command {
         """
     static let examples = [
         "migrate", "migrate --worker-role sender", "migrate --database-number 2",
-        "migrate --database-url postgres://pushq@db.internal/pushq",
+        "migrate --database-url 'postgres://pushq@db.internal/pushq?sslmode=verify-full'",
     ]
 
     @Flag("Show what would be applied, and change nothing.") var dryRun

@@ -94,6 +94,9 @@ struct WorkCommand: Terminal.Command {
         let log = logging.log(on: console)
         StandardStream.outliveReaders()
         if let warning = addresses.lazy.compactMap(\.warning).first { log.note(Self.exposed(warning)) }
+        if let warning = addresses.warningOfUnverifiedServers {
+            log.note(LogEntry(.warning, "server_unverified", warning))
+        }
         let writing = Task { await log.run() }
         let result: Result<Void, any Error>
         do {

@@ -79,8 +79,10 @@ extension `Real processes` {
                 let host = "host=\(rig.postgres.socketFolder) port=5432"
                 let address = "\(host) dbname=\(rig.database) user=\(login)"
                 let blocks = language.blocks(of: page).map {
-                    $0.replacing("host=db.example dbname=push user=shop", with: address)
-                        .replacing("host=db.example;dbname=push;user=shop", with: address.replacing(" ", with: ";"))
+                    $0.replacing("host=db.example dbname=push user=shop sslmode=verify-full", with: address)
+                        .replacing(
+                            "host=db.example;dbname=push;user=shop;sslmode=verify-full",
+                            with: address.replacing(" ", with: ";"))
                 }
                 switch language {
                 case .sql: try await Self.runStatements(of: blocks, at: address)

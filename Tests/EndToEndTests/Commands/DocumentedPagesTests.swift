@@ -64,7 +64,11 @@ struct DocumentedPage: Sendable, CustomTestStringConvertible {
         DocumentedPage(
             name: "operating.md",
             standIns: [
-                ("=postgresql://pushq@db.example/push", "=\"$DATABASE\""), ("/etc/pushq/master.key", "master.key"),
+                (
+                    "'postgresql://pushq@db.example/push?sslmode=verify-full&sslrootcert=/etc/pushq/db-ca.pem'",
+                    "\"$DATABASE\""
+                ),
+                ("/etc/pushq/master.key", "master.key"),
             ],
             left: [
                 ("DEBFULLNAME=", "scripts/package --verify builds and installs the package"),

@@ -40,6 +40,27 @@ import Testing
             try await stats(at: "service=absent"), code: 1, saying: #"definition of service "absent" not found"#)
     }
 
+    @Test func `warns once that nothing verifies a server on another machine, unless somebody says how`() async throws {
+        let folder = try TemporaryFolder()
+        try "[remote]\nhost=no.such.host.invalid\ndbname=x\nuser=x\nsslmode=require\n".write(
+            toFile: folder.path("services"), atomically: true, encoding: .utf8)
+        let url = "postgresql://x@no.such.host.invalid/x"
+        for (url, expected) in [(url, 1), ("\(url)?sslmode=verify-full", 0), ("service=remote", 0)] {
+            let ended = try await Executable.admin.run(
+                ["stats", "--database-url", url], environment: ["PGSERVICEFILE": folder.path("services")])
+            #expect(ended.code == 1 && ended.errors.contains("cannot connect to database x at "), "\(ended.errors)")
+            let warnings = ended.errors.split(separator: "\n").filter {
+                $0.hasPrefix("warning: the server's certificate is not verified: ")
+                    && $0.contains("no.such.host.invalid") && $0.contains("Add sslmode=verify-full")
+            }
+            #expect(warnings.count == expected, "\(url): \(ended.errors)")
+        }
+        // Without a master key, a worker ends before it connects.
+        let worked = try await Executable.pushq.run(["work", "--database-url", url, "--log-format", "json"])
+        let lines = worked.errors.split(separator: "\n").filter { $0.contains(#""event":"server_unverified""#) }
+        #expect(worked.code == 1 && lines.count == 1, "\(worked.errors)")
+    }
+
     @Test func `says that a database has no schema yet`() async throws {
         try await withEmptyDatabase { _, database in
             let url = try await TestServer.shared().connectionString(database: database.name)

@@ -31,7 +31,9 @@ import Testing
             """
             // The test server asks for no passwords, and its superuser has the name of the page's login.
             .replacing("--pwprompt pushq", with: "operator").replacing("--owner pushq", with: "--owner operator")
-            .replacing("postgresql://pushq@db.example/push", with: "\"$ADDRESS\"")
+            .replacing(
+                "'postgresql://pushq@db.example/push?sslmode=verify-full&sslrootcert=/etc/pushq/db-ca.pem'",
+                with: "\"$ADDRESS\"")
             .replacing("/etc/pushq/master.key", with: "\"$KEY\"")
         let ended = try await Executable(path: "/bin/bash").run(
             ["-euo", "pipefail", "-c", script],
