@@ -249,6 +249,8 @@ import Transport
         "select from pushq.audit", "select from pushq.tenant_quota", "select from pushq.tenant_usage",
         "select from pushq.my_queues", "select digest from pushq.list", "select pushq.remove_tenant('acme')",
         "set role pushq_owner", "select pushq.send('acme/com.acme/sandbox', '{}')",
+        "update pushq.device set active = false, inactive_since = now(); "
+            + "update pushq.device set active = true, inactive_since = null",
     ])
     func `may not`(statement: String) async throws {
         try await withWorker { _, _, worker in
@@ -256,6 +258,33 @@ import Transport
                 try await worker.runScript(statement)
             } throws: { error in
                 "\(error)".contains("(42501)")
+            }
+        }
+    }
+
+    @Test func `stops what answers of APNs require it to, and cannot undo that`() async throws {
+        try await withWorker { _, queue, worker in
+            _ = try await queue.startCampaign()
+            try await queue.run("insert into pushq.channel (queue_id, channel, policy) values (\(queue.id), 'c', 1)")
+            let paused = "update pushq.queue set paused_at = now(), paused_reason = 'refused'"
+            for (done, undone) in [
+                (paused, "update pushq.queue set paused_at = null, paused_reason = null"),
+                // With the version of a credential, the pause would end by itself.
+                (paused, "update pushq.queue set paused_credential_version = 1"),
+                ("select", "update pushq.queue set paused_at = now() - interval '1 day'"),
+                ("select", "update pushq.queue set paused_reason = 'another'"),
+                ("update pushq.campaign set paused_at = now()", "update pushq.campaign set paused_at = null"),
+                (
+                    "update pushq.device set active = false, inactive_since = now()",
+                    "update pushq.device set active = true, inactive_since = null"
+                ),
+                ("update pushq.channel set retired_at = now()", "update pushq.channel set retired_at = null"),
+            ] {
+                try await worker.runScript(done)
+                let error = await #expect(throws: PostgresError.self) { try await worker.runScript(undone) }
+                #expect(error?.isNotAllowed == true, "\(undone): \(error as Any)")
+                #expect(error?.description.contains("may not undo this in") == true, "\(undone): \(error as Any)")
+                try await queue.run("set role pushq_owner; \(undone); reset role")
             }
         }
     }
