@@ -43,7 +43,8 @@ $$;
 -- Looks at up to `step` rows of these queues on a day, after the row (after_queue, after_id). It deletes them, except
 -- what is still needed: the recipients of jobs, their messages, and the messages of campaigns that have not fanned out.
 -- Rows that a producer has locked stay until the next round. Returns the number of deleted rows, and the last row that
--- was looked at, null when there is none after it.
+-- was looked at, null when there is none after it. A worker's login has only those queues cleared that are removed, or
+-- whose tenants do not keep the day.
 --
 -- It names the day's own tables, because planning a query over a year's partitions takes a tenth of a second. `offset
 -- 0` keeps PostgreSQL from reading the rows of all other tenants into a hash.
@@ -78,10 +79,22 @@ begin
   if key is null then
     raise exception using errcode = 'PQ400', message = format('%s is not kept by day', from_parent);
   end if;
-  -- A worker may not clear the days that every tenant keeps.
-  if from_day > pushq.today() - 2 and exists (select from pushq.queue k where k.id = any (queues))
-    and not pushq.acts_for_all(pushq.caller()) then
-    raise exception using errcode = 'PQ400', message = format('%s of %s is not past retention', from_parent, from_day);
+  if not pushq.acts_for_all(pushq.caller()) then
+    -- A worker may not clear the days that every tenant keeps.
+    if from_day > pushq.today() - 2 and exists (select from pushq.queue k where k.id = any (queues)) then
+      raise exception using errcode = 'PQ400',
+        message = format('%s of %s is not past retention', from_parent, from_day);
+    end if;
+    -- It may not clear what a tenant's own setting keeps either, or anything of a tenant that is between two databases.
+    -- This is no error: a setting may have changed since the worker asked what is to be cleared.
+    queues := array(
+      select u.id
+      from unnest(queues) u(id)
+      left join pushq.queue k on k.id = u.id
+      left join pushq.tenant t on t.id = k.tenant_id
+      where case when k.id is null then exists (select from pushq.removed_queue g where g.queue_id = u.id)
+                 else from_day < pushq.today() - coalesce(case from_parent when 'feedback' then t.feedback_days
+                                                                           else t.history_days end, 1) end);
   end if;
   gone := 0;
   if to_regclass('pushq.' || from_parent || suffix) is null then

@@ -327,6 +327,46 @@ import Transport
         }
     }
 
+    private static let clearDay = Statement(
+        "clear_day_for_worker",
+        "select gone from pushq.clear_day($parent, pushq.today() - $days::int, array[$queue_id::int], 100, 0, 0)")
+
+    /// Has a worker's login clear the day of a table that was so many days ago; returns the number of deleted rows.
+    private static func clear(
+        _ parent: String, daysAgo days: Int32, of queueID: Int32, by worker: PostgresConnection
+    ) async throws -> Int {
+        try await worker.execute(
+            clearDay, ["parent": .text(parent), "days": .int4(days), "queue_id": .int4(queueID)]
+        ).one().count("gone")
+    }
+
+    @Test func `clears what its tenant keeps no longer, and what is left of a removed queue`() async throws {
+        try await withWorker { _, queue, worker in
+            let removed = queue.id + 1000
+            try await queue.run(
+                """
+                update pushq.tenant set history_days = 19, feedback_days = 20;
+                do $$
+                begin
+                  while pushq.make_partition(pushq.today() - 20, 0) is not null loop end loop;
+                end $$;
+                insert into pushq.feedback (day, queue_id, device_id, reason, reported_at, verdict)
+                select pushq.today() - days, q, 1, 1, now(), 'kept'
+                from unnest(array[20, 21]) days, unnest(array[\(queue.id), \(removed)]) q;
+                insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+                values (pushq.today() - 20, \(queue.id), 1, 1, 1, 1, '{1}');
+                """)
+            #expect(try await Self.clear("feedback", daysAgo: 20, of: queue.id, by: worker) == 0)
+            #expect(try await Self.clear("feedback", daysAgo: 21, of: queue.id, by: worker) == 1)
+            #expect(try await Self.clear("body", daysAgo: 20, of: queue.id, by: worker) == 1)
+            // Neither a removed queue has a row in `queue`, nor one whose tenant is between two databases.
+            #expect(try await Self.clear("feedback", daysAgo: 21, of: removed, by: worker) == 0)
+            try await queue.run("insert into pushq.removed_queue (queue_id, tenant) values (\(removed), 'acme')")
+            #expect(try await Self.clear("feedback", daysAgo: 21, of: removed, by: worker) == 1)
+            #expect(try await Self.clear("feedback", daysAgo: 20, of: removed, by: worker) == 1)
+        }
+    }
+
     @Test func `is told what to do if it may not run workers`() async throws {
         try await withDatabase { _, database in
             let admin = try await database.connect()
