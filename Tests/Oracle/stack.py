@@ -66,14 +66,15 @@ def wait_until(condition, seconds, what):
 
 
 class Postgres:
-    """A server in a folder of its own, reached over a socket in that folder."""
+    """A server in a folder of its own, reached over a socket in that folder. It asks for no password, and its superuser
+    can run programs as its user, so only this user and root may enter the folder."""
 
     def __init__(self, folder):
         self.folder = folder
         self.process = None
         self.user = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
         self.binaries = self.find_binaries()
-        os.makedirs(folder)
+        os.mkdir(folder, mode=0o700)
         if self.user:
             os.chown(folder, self.user.pw_uid, self.user.pw_gid)
         self.run(
@@ -421,7 +422,8 @@ def ground(binaries, change=None):
             raise StackError(f"{binaries}/{program} is not there: swift build makes it")
     end_by_signals()
     folder = tempfile.mkdtemp(prefix="pushq-oracle-")
-    os.chmod(folder, 0o755)
+    if os.geteuid() == 0:
+        os.chmod(folder, 0o711)  # so that the server's user can go through
     postgres = None
     try:
         postgres = Postgres(f"{folder}/postgres")

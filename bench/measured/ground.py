@@ -90,7 +90,9 @@ def status_of(process_id, name):
 
 
 class Postgres:
-    """A server in a folder of its own, set as that of `pushq demo` (LocalStack/PrivatePostgres/ServerSettings.swift)."""
+    """A server in a folder of its own, set as that of `pushq demo` (LocalStack/PrivatePostgres/ServerSettings.swift). It
+    asks for no password, and its superuser can run programs as its user, so only this user and root may enter the
+    folder."""
 
     SETTINGS = {
         "fsync": "on",
@@ -115,7 +117,7 @@ class Postgres:
         self.folder = folder
         self.user = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
         self.binaries = self.find_binaries()
-        os.makedirs(folder)
+        os.mkdir(folder, mode=0o700)
         if self.user:
             os.chown(folder, self.user.pw_uid, self.user.pw_gid)
         account = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []} if self.user else {}
@@ -183,7 +185,8 @@ def private_postgres():
     """A server, and a folder for all that a measurement writes, both of which are gone in the end."""
     end_by_signals()
     folder = tempfile.mkdtemp(prefix="pushq-bench-", dir="/tmp")
-    os.chmod(folder, 0o755)
+    if os.geteuid() == 0:
+        os.chmod(folder, 0o711)  # so that the server's user can go through
     postgres = None
     try:
         postgres = Postgres(f"{folder}/postgres")
