@@ -190,6 +190,9 @@ import Testing
         Figure(
             #"var tokenAge = Duration\.seconds\((\d+)\)"#, "docs/job-lifecycle.md", "sends to them for # s (`tokenAge`)"
         ),
+        Figure(
+            #"var updateAge = Duration\.milliseconds\((\d+)\)"#, "docs/job-lifecycle.md",
+            "goes back # ms after PostgreSQL has answered its claim"),
         Figure(#"jobsOfStep = (\d+)"#, "docs/job-lifecycle.md", "up to # jobs"),
         Figure(#"\bleast = (\d+)"#, "docs/job-lifecycle.md", "or when there are fewer than #"),
         Figure(

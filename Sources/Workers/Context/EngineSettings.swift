@@ -61,7 +61,9 @@ package struct EngineSettings: Sendable {
     /// by another user. Jobs are held this long behind more urgent jobs of their queue, or while a rate limit or APNs
     /// is slow.
     package var tokenAge = Duration.seconds(10)
-    /// The same for an update of a Live Activity: meanwhile a newer one may have been sent by another worker.
+    /// The same for an update of a Live Activity: meanwhile a newer one may have been sent by another worker. Counts
+    /// from when the worker has got the update, not from when it sent the claim: if claims took longer than this, each
+    /// update would be too old when it came, and go back for ever.
     package var updateAge = Duration.milliseconds(250)
     /// How long a drain waits for pushes in flight.
     package var drain = Duration.seconds(25)

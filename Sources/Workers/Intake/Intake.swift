@@ -294,7 +294,7 @@ final class Intake {
         queue.noteSize(of: claim)
         let job = jobs.insert(of: queue) { slot in
             HeldJob(
-                claim, slot: slot, claimedAt: claimedAt, window: settings.atMostOnceWindow,
+                claim, slot: slot, claimedAt: claimedAt, heldSince: .now, window: settings.atMostOnceWindow,
                 maximumPayloadBytes: queue.maximumPayloadBytes(of: claim.message))
         }
         let circumstances = ClaimedJobRules.Circumstances(

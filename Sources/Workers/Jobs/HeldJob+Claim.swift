@@ -15,7 +15,7 @@ extension HeldJob {
 
     /// Whether the tokens that the claim has read are too old to be sent to.
     func hasOldTokens(_ settings: EngineSettings, now: ContinuousClock.Instant) -> Bool {
-        now >= claimedAt + (isSingleUpdate ? min(settings.updateAge, settings.tokenAge) : settings.tokenAge)
+        now >= claimedAt + settings.tokenAge || isSingleUpdate && now >= heldSince + settings.updateAge
     }
 
     /// Recovers what answers to earlier holders said about devices or the channel. Only the end of a job writes that,

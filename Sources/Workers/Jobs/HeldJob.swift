@@ -64,6 +64,8 @@ final class HeldJob {
     let sendBy: ContinuousClock.Instant
     /// When the claim was sent. It has read the tokens of the recipients.
     let claimedAt: ContinuousClock.Instant
+    /// When the job came here, after the claim was answered. However long claims take, an update has its turn.
+    let heldSince: ContinuousClock.Instant
 
     /// The outcomes, one byte for each recipient, as in `QueueCore.Outcome`.
     private(set) var outcomes: [UInt8]
@@ -126,11 +128,13 @@ final class HeldJob {
     private var resendLast: [Ordinal] = []
 
     init(
-        _ claim: ClaimedJob, slot: Int, claimedAt: ContinuousClock.Instant, window: Int, maximumPayloadBytes: Int
+        _ claim: ClaimedJob, slot: Int, claimedAt: ContinuousClock.Instant,
+        heldSince: ContinuousClock.Instant? = nil, window: Int, maximumPayloadBytes: Int
     ) {
         self.claim = claim
         self.slot = slot
         self.claimedAt = claimedAt
+        self.heldSince = heldSince ?? claimedAt
         renewedAt = claimedAt
         // Not from now: quiet hours and frequency caps have been asked about since, and took their time.
         sendBy = claimedAt + claim.sendWithin

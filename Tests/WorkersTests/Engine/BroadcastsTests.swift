@@ -1,6 +1,7 @@
 import APNs
 import APNsSimulator
 import Cryptography
+import Glibc
 import PostgresStore
 import QueueCore
 import TestSupport
@@ -75,6 +76,24 @@ import Transport
             #expect(snapshot.refused.isEmpty)
             #expect(snapshot.topics == ["com.acme": 2])
             #expect(try await fixture.number("select count(*) from pushq.provider_token") == 1)
+        }
+    }
+
+    @Test func `are delivered although each claim takes longer than an update is held`() async throws {
+        try await withChannels { fixture, queue, client in
+            let channel = try await makeChannel(fixture, queue, client)
+            let proxy = try await DatabaseProxy { message in
+                if message.statementName?.hasPrefix("pushq_claim_") == true { usleep(300_000) }
+                return .pass
+            }
+            defer { proxy.close() }
+            let address = try DatabaseAddress(
+                url: proxy.connectionString(database: fixture.database.name, user: TestServer.workerLogin),
+                environment: [:])
+            try await fixture.withEngine(over: address) { _ in
+                let tally = try await tally(of: try await broadcast(to: channel, fixture, queue), fixture, queue)
+                #expect(tally.delivered == 1)
+            }
         }
     }
 

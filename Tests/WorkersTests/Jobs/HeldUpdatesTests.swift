@@ -52,4 +52,16 @@ import Testing
         _ = hold(2, pushType: .alert)
         #expect(replaced(by: hold(3, from: 2)) == [1])
     }
+
+    @Test func `are sent for a while after they came here, however long the claim took`() {
+        let (now, settings) = (ContinuousClock.now, EngineSettings())
+        let update = { (claimedAt: ContinuousClock.Instant) in
+            JobFixture.job(recipients: 1, pushType: .liveactivity, lane: .normal, now: claimedAt, heldSince: now)
+        }
+        let job = update(now - .milliseconds(400))
+        #expect(!job.hasOldTokens(settings, now: now))
+        #expect(!job.hasOldTokens(settings, now: now + .milliseconds(249)))
+        #expect(job.hasOldTokens(settings, now: now + .milliseconds(250)))
+        #expect(update(now - settings.tokenAge).hasOldTokens(settings, now: now), "the device may be another user's")
+    }
 }

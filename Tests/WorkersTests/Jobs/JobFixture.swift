@@ -30,7 +30,7 @@ enum JobFixture {
         successors: [Int64: Int64] = [:], firstDevice: Int = 1, devices: [Int64]? = nil,
         messageID: Int64 = 3, replacesWaiting: Bool = false, judgedCampaign: Int64? = nil,
         personal: PersonalPayloads? = nil,
-        now: ContinuousClock.Instant = .now
+        now: ContinuousClock.Instant = .now, heldSince: ContinuousClock.Instant? = nil
     ) -> HeldJob {
         let devices = devices ?? (0..<recipients).map { Int64(firstDevice + $0) * 10 }
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
@@ -52,7 +52,8 @@ enum JobFixture {
         claim.successors = successors
         claim.judgedCampaign = judgedCampaign
         claim.personal = personal
-        return HeldJob(claim, slot: slot, claimedAt: now, window: window, maximumPayloadBytes: 4096)
+        return HeldJob(
+            claim, slot: slot, claimedAt: now, heldSince: heldSince, window: window, maximumPayloadBytes: 4096)
     }
 }
 
