@@ -466,8 +466,8 @@ begin
     else format('refused for now: %s; it is sent again', reason) end;
 end $$;
 
--- Why a recipient was suppressed. Only an update that replaces others gives way to a newer one, and an inactive device
--- gets neither. A send to a user skips a device that belongs to another user by then.
+-- Why a recipient was suppressed. An update of a Live Activity gives way to a newer one, and an inactive device gets
+-- neither. A send to a user skips a device that belongs to another user by then.
 create or replace function pushq.trace_suppressed(q int, m pushq.message, device bigint, ended_at timestamptz)
 returns text
 language plpgsql stable as $$
@@ -479,12 +479,21 @@ begin
     when exists (
       select from pushq.device d where d.queue_id = q and d.id = device and d.inactive_since <= ended_at)
       then 'not sent: the device was inactive'
-    -- An update gives way to one that replaces waiting updates, whether it replaces others itself or not.
-    when m.replaces
-      or exists (
+    -- An update gives way to one that replaces waiting updates, whether it replaces others itself or not. Upkeep
+    -- deletes the rows of the newest updates after a week. So if an update that replaces others has no row any more, a
+    -- newer one may have had one, too: it is said to have been replaced, unless its device is not one to send it to.
+    when exists (
         select from pushq.newest_update n
         where n.queue_id = q and n.recipient_id = device and n.due_at <= ended_at
           and (n.due_at, n.message_id) > (m.due_at, m.id))
+      or m.replaces
+        and not exists (
+          select from pushq.newest_update n
+          where n.queue_id = q and n.recipient_id = device and n.due_at = m.due_at and n.message_id = m.id)
+        and (m.is_broadcast or exists (
+          select from pushq.device d
+          where d.queue_id = q and d.id = device and (m.user_key is null or d.user_key = m.user_key)
+            and (d.kind is null or d.registered_at is null or d.kind = pushq.message_kind(m.push_type, m.payload))))
       then 'not sent: a newer update had taken its place'
     when m.is_broadcast then 'not sent: the channel was retired'
     when m.user_key is not null

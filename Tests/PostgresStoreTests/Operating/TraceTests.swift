@@ -278,6 +278,58 @@ import Transport
         }
     }
 
+    @Test func `names a newer update only if there may have been one`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 4)
+            let name = QueueFixture.name
+            let hex = { (device: Int) in "encode(int8send(\(device)), 'hex')" }
+            let send = { (recipient: String) in
+                Int64(
+                    try await queue.number(
+                        #"""
+                        select pushq.send('\#(name)', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}',
+                          \#(recipient), push_type => 'liveactivity', replace_waiting => true)
+                        """#))
+            }
+            try await queue.run(
+                """
+                select pushq.register_device('\(name)', \(hex(1)), 'seller', kind => 'liveactivity'),
+                       pushq.register_device('\(name)', \(hex(2)), 'seller', kind => 'alert')
+                """)
+            let sold = try await send("user_key => 'seller'")
+            let misdirected = try await send("tokens => array[\(hex(2))]")
+            let interrupted = try await send("tokens => array[\(hex(3))]")
+            let replaced = try await send("tokens => array[\(hex(4))]")
+            _ = try await send("tokens => array[\(hex(4))]")
+            try await queue.run(
+                """
+                select pushq.register_device('\(name)', \(hex(1)), 'buyer', kind => 'liveactivity');
+                update pushq.device set active = false, inactive_since = now() where token = int8send(3)
+                """)
+            let jobs = try await queue.claim(lane: .normal)
+            #expect(jobs.count == 5 && jobs.flatMap(\.activeIDs).count == 1, "the newer update has its recipient")
+            _ = try await queue.worker.endJobs(jobs.map { queue.settled($0, other: [0: .suppressed]) }, workerID: 1)
+            // An operator has reactivated the device since, and upkeep has deleted the rows of the others' updates.
+            try await queue.run(
+                """
+                update pushq.device set active = true, inactive_since = null where token = int8send(3);
+                delete from pushq.newest_update n using pushq.device d
+                where d.queue_id = n.queue_id and d.id = n.recipient_id and d.token <> int8send(3)
+                """)
+            #expect(
+                try await end(try token(1), root: sold, queue)
+                    == "not sent: the device was inactive, or no longer that user's")
+            for (device, root) in [(2, misdirected), (3, interrupted)] {
+                #expect(
+                    try await end(try token(device), root: root, queue)
+                        == "not sent: the device was inactive, or its token for pushes of another kind")
+            }
+            #expect(
+                try await end(try token(4), root: replaced, queue)
+                    == "not sent: a newer update had taken its place")
+        }
+    }
+
     @Test func `tells why a device could not get a personal message, and what it still lacks`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
