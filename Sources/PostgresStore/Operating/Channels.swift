@@ -10,7 +10,7 @@ extension Statement {
         "retire_channels",
         #"""
         with gone as (
-          update pushq.channel set retired_at = now(), throttled_until = null
+          update pushq.channel set retired_at = now(), retired_reason = $reason::smallint, throttled_until = null
           where queue_id = pushq.queue_id($queue) and channel = any ($channels::text[]) and retired_at is null
           returning id)
         select count(*),
@@ -38,7 +38,7 @@ package struct StoredChannel: Sendable {
     package let throttledUntil: Date?
     /// When it was retired. Nothing is sent to it after that.
     package let retiredAt: Date?
-    /// The reason that APNs gave; nil if an operator deleted the channel.
+    /// The reason for which APNs does not take broadcasts to it; nil if an operator deleted the channel.
     package let retiredReason: Reason?
 }
 
@@ -53,10 +53,18 @@ extension PostgresConnection {
     }
 
     /// Retires channels, so that nothing more is sent to them. Returns how many of them were in use.
+    /// - Parameter reason: the reason that APNs would give for refusing a broadcast; nil if an operator has deleted the
+    ///   channels.
     @discardableResult
-    package func retireChannels(_ channels: [ChannelID], ofQueue queue: QueueName) async throws(PostgresError) -> Int {
+    package func retireChannels(
+        _ channels: [ChannelID], ofQueue queue: QueueName, because reason: Reason? = nil
+    ) async throws(PostgresError) -> Int {
         let rows = try await execute(
-            .retireChannels, ["queue": .queue(queue), "channels": .textArray(channels.map(\.text))])
+            .retireChannels,
+            [
+                "reason": .int2(reason.map { Int16($0.code) }), "queue": .queue(queue),
+                "channels": .textArray(channels.map(\.text)),
+            ])
         return try rows.one().count("count")
     }
 

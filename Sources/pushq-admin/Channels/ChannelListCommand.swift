@@ -8,8 +8,10 @@ struct ChannelListCommand: Command {
     static let users = CommandUsers.operatorsOfChannels
     static let summary = "Lists the channels that Apple and the queue know."
     static let discussion = """
-        The queue does not know a channel that was created elsewhere. --reconcile adds such channels to the queue and \
-        retires those that Apple does not know. --stored does not ask Apple.
+        The queue does not know a channel that was created elsewhere. --reconcile adds such channels to the queue, and \
+        retires those that Apple does not know. If Apple lists a channel that was retired because Apple did not know \
+        it, the channel becomes active again. One that was deleted by hand has no reason and stays retired; \
+        pushq.register_channel makes it active. --stored does not ask Apple.
         """
     static let examples = [
         "channel list acme/com.acme.shop/production", "channel list acme/com.acme.shop/production --reconcile",
@@ -62,7 +64,7 @@ struct ChannelListCommand: Command {
         return try await database.session { store in try await store.channels(ofQueue: queue) }
     }
 
-    /// Returns the channels that Apple lists, after adding unknown ones to the queue if the command asks for that.
+    /// Returns the channels that Apple lists. If the command asks for that, it first updates the queue's to them.
     private func channelsAtApple(_ console: Console) async throws -> Set<ChannelID> {
         let (queue, known) = (queue, try await storedChannels())
         let (listed, new) = try await management.withClient(of: self.queue, database, console) { client in
@@ -72,8 +74,12 @@ struct ChannelListCommand: Command {
                 console.remark("Apple lists “\(text)”, which is no channel's ID; it is left out here")
             }
             var new: [(ChannelID, ChannelPolicy)] = []
-            for channel in listed.subtracting(known.map(\.channel)) where reconcile {
-                new.append((channel, try await client.policy(of: channel)))
+            // What Apple did not know becomes active again, but nothing that somebody has deleted.
+            let settled = known.filter { $0.retiredAt == nil || $0.retiredReason == nil }
+            for channel in listed.subtracting(settled.map(\.channel)) where reconcile {
+                // The list may still contain a channel that is gone.
+                guard let policy = try await client.policyIfKnown(of: channel) else { continue }
+                new.append((channel, policy))
             }
             return (listed, new)
         }
@@ -81,7 +87,7 @@ struct ChannelListCommand: Command {
         let gone = known.filter { $0.retiredAt == nil && !listed.contains($0.channel) }.map(\.channel)
         try await database.session { store in
             for (channel, policy) in new { try await store.registerChannel(channel, policy: policy, inQueue: queue) }
-            try await store.retireChannels(gone, ofQueue: queue)
+            try await store.retireChannels(gone, ofQueue: queue, because: .named("ChannelNotRegistered"))
         }
         return listed
     }

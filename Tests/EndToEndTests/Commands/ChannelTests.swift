@@ -126,6 +126,32 @@ import Testing
         }
     }
 
+    @Test func `become active again when Apple lists them, unless somebody has deleted them`() async throws {
+        try await withSimulator { shop, _, apple in
+            let (known, deleted) = (try await create(shop, apple), try await create(shop, apple))
+            // Apple lists both. APNs has refused a broadcast to one of them before.
+            let reason = Reason.named("ChannelNotRegistered").code
+            try await shop.run(
+                """
+                update pushq.channel
+                set retired_at = now(), retired_reason = case when channel = '\(known)' then \(reason) end
+                """)
+            let refused = try await states(shop, ["--reconcile"] + apple)
+            #expect(refused == [known: "active", deleted: "retired"])
+            // Then Apple does not list it for a while.
+            try await shop.run("update pushq.channel set channel = 'Z29uZQ==' where channel = '\(known)'")
+            let unlisted = try await states(shop, ["--reconcile"] + apple)
+            #expect(unlisted == [known: "active", "Z29uZQ==": "retired", deleted: "retired"])
+            try await shop.run(
+                """
+                delete from pushq.channel where channel = '\(known)';
+                update pushq.channel set channel = '\(known)' where channel = 'Z29uZQ=='
+                """)
+            let listed = try await states(shop, ["--reconcile"] + apple)
+            #expect(listed == [known: "active", deleted: "retired"])
+        }
+    }
+
     @Test func `are no more than Apple allows, which is said`() async throws {
         try await withSimulator { shop, _, apple in
             for _ in 1...2 { _ = try await create(shop, apple) }
