@@ -74,7 +74,8 @@ begin
     raise exception using errcode = 'PQ409', message = format('channel “%s” was retired at %s', channel, c.retired_at),
       hint = 'create another one with: pushq-admin channel create QUEUE';
   end if;
-  problem := pushq.broadcast_problem(body, priority, expiration, c.policy);
+  problem := coalesce(
+    pushq.broadcast_problem(body, priority, expiration, c.policy), pushq.gateway_broadcast_problem(q));
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;

@@ -71,3 +71,13 @@ begin
   end if;
   return problem;
 end $$;
+
+-- Why the queue's interface cannot carry broadcasts, or null.
+create or replace function pushq.gateway_broadcast_problem(queue_id int) returns text
+language plpgsql stable as $$
+begin
+  return (
+    select 'the binary interface has no channels: send to devices, with push type alert or background'
+    from pushq.queue q
+    where q.id = $1 and q.gateway = 'binary');
+end $$;

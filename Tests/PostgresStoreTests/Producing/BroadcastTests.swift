@@ -104,6 +104,17 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         }
     }
 
+    @Test func `is refused in a queue with the binary interface, which could not carry it`() async throws {
+        try await withChannel { _, queue, channel in
+            let root = try await broadcast(to: channel, in: queue, key: "goal")
+            try await queue.run("update pushq.queue set gateway = 'binary'")
+            let refusal = await refusal { _ = try await broadcast(to: channel, in: queue) }
+            #expect(refusal.contains("the binary interface has no channels"))
+            #expect(try await broadcast(to: channel, in: queue, key: "goal") == root, "it was accepted before")
+            #expect(try await queue.number("select count(*) from pushq.message") == 1)
+        }
+    }
+
     @Test func `is refused for a channel that nobody registered`() async throws {
         try await withChannel { _, queue, _ in
             let other = try ChannelID("b3RoZXI=")
