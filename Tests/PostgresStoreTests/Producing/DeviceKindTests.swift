@@ -137,6 +137,25 @@ import Transport
         }
     }
 
+    @Test func `stays its user's until it is unregistered itself`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'a1', 'ann', installation => 'phone');
+                select pushq.register_device('\(Self.name)', 'a2', 'ann', installation => 'phone',
+                                             kind => 'liveactivity', activity_type => 'Ride', activity => '7');
+                select pushq.register_device('\(Self.name)', 'a3', 'ann', installation => 'phone', kind => 'voip');
+                select pushq.unregister_device('\(Self.name)', 'a1');
+                select pushq.send('\(Self.name)', \(Self.update), user_key => 'ann');
+                """)
+            #expect(try await sent(queue) == (reached: ["a2"], of: 1))
+            try await queue.run("select pushq.unregister_device('\(Self.name)', 'a2')")
+            let left = try await queue.texts("select encode(token, 'hex') from pushq.device where user_key = 'ann'")
+            #expect(left == ["a3"])
+        }
+    }
+
     /// Returns a closure that returns the text once.
     private func lines(_ text: String) -> @Sendable () -> [UInt8]? {
         let rest = Locked<[UInt8]?>(Array(text.utf8))
