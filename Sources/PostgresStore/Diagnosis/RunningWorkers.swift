@@ -32,8 +32,9 @@ extension Statement {
         """#
 
     /// Work waits as a job; as a campaign that has no jobs until a worker fans it out; as a run of a schedule; or as a
-    /// job whose worker is gone. The statement reads at most ten thousand of each: there may be millions of jobs, and
-    /// none of them due.
+    /// job whose worker is gone. There may be millions of jobs, and none of them due. So of jobs and of campaigns, the
+    /// statement reads the first of each lane, which is due earliest, in up to 30,000 lanes; of the others at most ten
+    /// thousand.
     fileprivate static let runningWorkers = Statement(
         "running_workers",
         #"""
@@ -46,11 +47,20 @@ extension Statement {
           from pushq.queue_name n
           where not exists (select from alive a where n.name like a.pattern))
         select (select count(*) from alive) as alive,
-               exists (select from (select run_at from pushq.job limit 10000) j where j.run_at <= now())
+               exists (
+                 with recursive first_job as (
+                   select n.* from pushq.next_lane(-1, 0, 2147483647) n
+                   union all
+                   select n.* from first_job f cross join lateral pushq.next_lane(f.queue_id, f.lane, 2147483647) n)
+                 select from (select * from first_job limit 30000) f where f.run_at <= now())
                  or exists (
-                   select
-                   from (select start_at from pushq.fan_out where not done and not paused limit 10000) f
-                   where f.start_at <= now())
+                   with recursive first_campaign as (
+                     select n.* from pushq.next_fan_out(-1, 0, 2147483647) n
+                     union all
+                     select n.*
+                     from first_campaign f
+                     cross join lateral pushq.next_fan_out(f.queue_id, f.lane, 2147483647) n)
+                   select from (select * from first_campaign limit 30000) f where f.start_at <= now())
                  or exists (select from pushq.schedule s where s.paused_at is null and s.next_at <= now())
                  or exists (
                    select

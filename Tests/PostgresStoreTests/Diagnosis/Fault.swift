@@ -238,6 +238,24 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "delete from pushq.worker; \(campaign); update pushq.fan_out set start_at = now() + interval '1 hour'",
             .warning, "workers", "none is running", .command("pushq work")),
         Fault(
+            "no worker, and a due job that lies behind ten thousand that are due later", .workers,
+            """
+            delete from pushq.worker;
+            insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+              select q.id, 100 + i, 1, now() + interval '1 day', now() + interval '2 days', 7, 7, pushq.today(), 1
+              from pushq.queue q, generate_series(1, 10000) i;
+            \(job)
+            """, .error, "workers", "none is running, and pushes wait", .command("pushq work")),
+        Fault(
+            "no worker, and a due campaign that lies behind ten thousand that are due later", .workers,
+            """
+            delete from pushq.worker;
+            insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, lane)
+              select q.id, 100 + i, 7, now() + interval '1 day', now() + interval '2 days', false, 2
+              from pushq.queue q, generate_series(1, 10000) i;
+            \(campaign)
+            """, .error, "workers", "none is running, and pushes wait", .command("pushq work")),
+        Fault(
             "no worker, and a schedule whose run is due", .workers,
             """
             delete from pushq.worker;
