@@ -28,16 +28,15 @@ extension HealthCheck {
 }
 
 extension Statement {
-    /// The queues without a credential. For the first hundred, the statement looks for waiting jobs, and for campaigns
-    /// that are due: they get no jobs before they can be sent.
+    /// The queues without a credential. The statement looks for a waiting job in each of them, and for a campaign that
+    /// is due: it gets no jobs before they can be sent. That takes one probe of an index for each queue.
     fileprivate static let queuesWithoutCredential = Statement(
         "queues_without_credential",
         #"""
         with bare as materialized (
           select n.queue_id, n.name, n.tenant, n.app, n.environment, q.tenant_id, q.gateway
           from pushq.queue q join pushq.queue_name n on n.queue_id = q.id
-          where q.credential_id is null),
-        first as materialized (select queue_id from bare limit 100)
+          where q.credential_id is null)
         select (select count(*) from bare) as queues,
                array(select name from bare order by name limit 3) as examples,
                coalesce((select tenant from bare order by name limit 1), '') as tenant,
@@ -48,12 +47,15 @@ extension Statement {
                 where pushq.credential_fits(c, b.app, b.environment, b.gateway)) as fitting,
                exists (
                  select
-                 from first b
+                 from bare b
                  cross join lateral (select from pushq.job j where j.queue_id = b.queue_id limit 1) j)
                or exists (
                  select
-                 from first b
-                 join pushq.fan_out f on f.queue_id = b.queue_id
-                 where not f.done and not f.paused and f.start_at <= now()) as has_work
+                 from bare b
+                 cross join lateral (
+                   select
+                   from pushq.fan_out f
+                   where f.queue_id = b.queue_id and not f.done and not f.paused and f.start_at <= now()
+                   limit 1) f) as has_work
         """#)
 }

@@ -143,10 +143,10 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "nobody reads it",
             .sql("select pg_drop_replication_slot('nobody_reads_it'); -- or start its reader")),
         Fault(
-            "messages that may be sent once at most, and no standby", .standby,
+            "a message that may be sent once at most, behind ten thousand others, and no standby", .standby,
             """
             insert into pushq.message (queue_id, id, root_id, payload, push_type, at_most_once)
-              select id, 7, 7, '{}', 'alert', true from pushq.queue
+              select q.id, i, 7, '{}', 'alert', i > 10000 from pushq.queue q, generate_series(1, 10001) i
             """, .note, "server", "has no standby",
             .advice("run a synchronous standby: docs/operating.md, With a standby")),
         Fault(
@@ -390,6 +390,18 @@ struct Fault: Sendable, CustomTestStringConvertible {
             select pushq.start_campaign('\#(queue)', 'sale', '{"aps":{"alert":"hello"}}')
             """#, .error, "queues", "1 queue has no credential, and pushes wait: \(queue)",
             .command("pushq-admin queue set \(queue) --credential main")),
+        Fault(
+            "three hundred queues without a credential, and work in the last of them", .queuesWithoutCredential,
+            """
+            update pushq.queue set credential_id = null;
+            insert into pushq.app (tenant_id, bundle_id)
+              select id, 'com.acme.app' || 1000 + i from pushq.tenant, generate_series(1, 299) i;
+            insert into pushq.queue (tenant_id, app_id, environment)
+              select tenant_id, id, 'production' from pushq.app where bundle_id <> 'com.acme.shop' order by id;
+            \(job)
+            delete from pushq.job where queue_id < (select max(id) from pushq.queue)
+            """, .error, "queues", "300 queues have no credential, and pushes wait: acme/com.acme.app1001/production",
+            .command("pushq-admin queue set acme/com.acme.app1001/production --credential main")),
         Fault(
             "a queue without a credential, for whose interface there is none", .queuesWithoutCredential,
             "update pushq.queue set credential_id = null, gateway = 'binary'", .warning, "queues",
