@@ -33,7 +33,8 @@ import Testing
             .replacing("--pwprompt pushq", with: "operator").replacing("--owner pushq", with: "--owner operator")
             .replacing(
                 "'postgresql://pushq@db.example/push?sslmode=verify-full&sslrootcert=/etc/pushq/db-ca.pem'",
-                with: "\"$ADDRESS\"")
+                with: "\"$ADDRESS\""
+            )
             .replacing("/etc/pushq/master.key", with: "\"$KEY\"")
         let ended = try await Executable(path: "/bin/bash").run(
             ["-euo", "pipefail", "-c", script],

@@ -283,7 +283,7 @@ extension `What a transaction keeps from being counted`.Check {
             do {
                 #expect(try await connection.endJobs([end], workerID: worker).keys == [end.key])
                 return
-            } catch where start.duration(to: .now) >= Self.turn {}
+            } catch  where start.duration(to: .now) >= Self.turn {}
         }
     }
 }
