@@ -145,7 +145,7 @@ package enum Messages {
     static let inputIsClosed = "it is closed: pipe something into it, or name a file"
 
     static func fileUnreadable(_ path: String, why: String) -> String {
-        "cannot read \(path): \(why)"
+        "cannot read \(withoutSecrets(path)): \(why)"
     }
 
     static func tooLong(megabytes: Int) -> String {
@@ -174,10 +174,20 @@ package enum Messages {
         "\(command): \(text)"
     }
 
-    /// Returns a word for an error: one line, cut to the length that is needed to recognise it.
+    /// Returns a word for an error: one line without secrets, cut to the length that is needed to recognise it.
     private static func brief(_ word: String) -> String {
-        let line = String(word.map { $0.isNewline || $0.isASCIIControl ? " " : $0 })
+        let line = String(withoutSecrets(word).map { $0.isNewline || $0.isASCIIControl ? " " : $0 })
         return line.count > 40 ? "\(line.prefix(40))…" : line
+    }
+
+    /// Returns a word of the command line with asterisks for passwords and most digits of device tokens, as `ps` shows
+    /// it. Both are easily typed where something else is expected, and the error of a worker stays in its journal.
+    package static func withoutSecrets(_ word: String) -> String {
+        var bytes = Array(word.utf8)
+        for position in ConnectionPassword.positions(in: bytes) + TokenDigits.positions(in: bytes) {
+            bytes[position] = UInt8(ascii: "*")
+        }
+        return String(decoding: bytes, as: UTF8.self)
     }
 }
 

@@ -87,7 +87,9 @@ struct WorkCommand: Terminal.Command {
         guard lease <= PostgresConnection.longestLease else {
             throw UsageError("--lease \(lease.shown) is more than \(PostgresConnection.longestLease.shown)")
         }
-        if let problem = QueuePattern.problem(in: queues) { throw UsageError("--queues \(queues) \(problem)") }
+        if let problem = QueuePattern.problem(in: queues) {
+            throw UsageError("--queues \(Messages.withoutSecrets(queues)) \(problem)")
+        }
         let addresses = try databases.addresses()
         if let warning = databases.warning { console.warn(warning) }
         let settings = try settings(databases: addresses.count)

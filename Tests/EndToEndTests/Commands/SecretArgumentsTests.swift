@@ -6,6 +6,8 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct `Secrets on a command line` {
     private static let token = String(repeating: "0f1e2d3c", count: 8)
 
+    private static let address = "postgres://pushq:sesame@db/push"
+
     /// A token, and how `ps` shows it.
     private static let tokens = [
         (token, "0f1e2d3c" + String(repeating: "*", count: 56)),
@@ -39,6 +41,27 @@ import Testing
             process.signal(SIGKILL)
             _ = await process.waitForExit()
         }
+    }
+
+    /// `--databases`, which takes a file, is easily mistaken for `--database-url`, and `--tokens` for `--token`.
+    @Test(arguments: [
+        (["pushq", "work", "--databases"], address), (["pushq-admin", "router", "--databases"], address),
+        (["pushq", "work", "--queues"], address), (["pushq-admin", "migrate"], address), (["pushq", "send"], address),
+        (["pushq-admin"], address), (["pushq", "send", Shop.queue, "--alert", "hi", "--tokens"], token),
+        (["pushq", "lint"], token),
+    ])
+    func `are repeated by no error, wherever they were typed by mistake`(
+        words: [String], secret: String
+    ) async throws {
+        let executable = words[0] == "pushq" ? Executable.pushq : .admin
+        let ended = try await executable.run(
+            Array(words.dropFirst()) + [secret],
+            environment: ["PUSHQ_DATABASE_URL": "postgres://127.0.0.1:1/none"])
+        #expect(ended.code != 0)
+        let shown = secret == Self.token ? "0f1e2d3c********" : "postgres://pushq:******@db/push"
+        #expect(ended.errors.contains(shown), "\(ended.errors)")
+        #expect(!ended.errors.contains("sesame"), "\(ended.errors)")
+        #expect(!ended.errors.contains(Self.token), "\(ended.errors)")
     }
 
     @Test func `need not be there: tokens are read from a file or from standard input`() async throws {
