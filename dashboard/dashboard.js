@@ -41,7 +41,8 @@ function fill(node, attributes, children) {
 
 // ---- Values as people read them -------------------------------------------------------------------------------------
 
-const grouped = new Intl.NumberFormat("en-US");
+// A low rate has up to nine decimal places.
+const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 9 });
 
 function count(value, isPartial = false) {
   return value === null || value === undefined ? "–" : grouped.format(value) + (isPartial ? "+" : "");

@@ -14,7 +14,7 @@ package enum TopColumns {
             Column("campaigns_unbegun", isForProgramsOnly: true) { .count($0.unbegunCampaigns) },
             Column("oldest") { .duration($0.oldest) },
             Column("sent_per_second") { .decimal($0.sentPerSecond, places: $0.sentPerSecond < 10 ? 1 : 0) },
-            Column("limit_per_second") { .decimal($0.limit, places: ($0.limit ?? 0) < 10 ? 1 : 0) },
+            Column("limit_per_second") { .number($0.limit) },
             Column("in_flight") { .count($0.inFlight) },
             Column("median_latency") { .duration($0.answerTimes.duration(of: 0.5)) },
             Column("p99_latency") { .duration($0.answerTimes.duration(of: 0.99)) },

@@ -56,6 +56,18 @@ package enum Cell: Sendable {
         }
     }
 
+    /// A rate, a burst or a weight, with decimal places only if it is not a whole number: three, or as many as a low
+    /// rate needs.
+    package static func number(_ number: Double?) -> Cell {
+        guard let number, number != number.rounded() else { return .decimal(number, places: 0) }
+        var (places, unit) = (3, 0.001)
+        while places < 9, abs((number / unit).rounded() * unit - number) > number / 200 {
+            places += 1
+            unit /= 10
+        }
+        return .decimal(number, places: places)
+    }
+
     private static func timestamp(_ date: Date) -> String {
         // Foundation counts the days before 15 October 1582 by the Julian calendar, PostgreSQL does not. By the
         // Gregorian calendar, 1,600 years later is the same day of the same month.

@@ -143,17 +143,3 @@ enum QueueCommands {
 extension QueueSummary {
     fileprivate func waiting(_ count: Int) -> Cell { hasMoreJobs ? .atLeast(count) : .count(count) }
 }
-
-extension Cell {
-    /// A rate, a burst or a weight, with decimal places only if it is not a whole number: three, or as many as a low
-    /// rate needs.
-    static func number(_ number: Double?) -> Cell {
-        guard let number, number != number.rounded() else { return .decimal(number, places: 0) }
-        var (places, unit) = (3, 0.001)
-        while places < 9, abs((number / unit).rounded() * unit - number) > number / 200 {
-            places += 1
-            unit /= 10
-        }
-        return .decimal(number, places: places)
-    }
-}

@@ -17,4 +17,12 @@ import Testing
             #expect(ended.output.contains("\"max_rate\":\(shown),"), "\(ended.output)")
         }
     }
+
+    @Test func `is not rounded to none where a queue's limit is one push a minute`() async throws {
+        try await Shop.open { shop in
+            #expect(try await shop.admin("queue", "set", Shop.queue, "--rate", "1/min").code == 0)
+            let ended = try await shop.admin("top", "--once", "--json")
+            #expect(ended.output.contains("\"limit_per_second\":0.0167,"), "\(ended.output)")
+        }
+    }
 }
