@@ -36,8 +36,10 @@ package enum Messages {
         "there is no command '\(brief(word))' (there are \(names.joined(separator: ", ")))"
     }
 
-    static func unknownOption(_ word: String, nearest: String?) -> String {
-        "there is no option '\(brief(word))'" + (nearest.map { "; did you mean '\($0)'?" } ?? "")
+    /// - Parameter mayBeArgument: whether the command takes another argument, which the word may have been meant for.
+    static func unknownOption(_ word: String, nearest: String?, mayBeArgument: Bool) -> String {
+        let advice = mayBeArgument ? "; an argument that begins with a hyphen goes behind --" : ""
+        return "there is no option '\(brief(word))'" + (nearest.map { "; did you mean '\($0)'?" } ?? advice)
     }
 
     static func brokenArgument(_ number: Int) -> String { "argument \(number) is not UTF-8 text" }

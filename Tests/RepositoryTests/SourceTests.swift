@@ -55,6 +55,10 @@ import Testing
         for file in try repository.files(in: "Sources", endings: [".swift"]) {
             for line in file.code {
                 #expect(!line.text.contains(bare), "\(file.path):\(line.number): use ShellWords.quoted")
+                // Other names begin with a letter or digit, or are chosen by operators.
+                #expect(
+                    !line.text.contains("quoted(key)") && !line.text.contains(#"quoted(row.text("key"))"#),
+                    "\(file.path):\(line.number): use ShellWords.argument, since a key may begin with a hyphen")
             }
         }
     }

@@ -9,7 +9,7 @@ extension HealthCheck {
                 .warning, "campaign \(row.text("key"))",
                 "of \(row.text("queue")) has paused itself: \(row.text("reason"))",
                 .command(
-                    "pushq-admin campaign show \(row.text("queue")) \(ShellWords.quoted(row.text("key")))"))
+                    "pushq-admin campaign show \(row.text("queue")) \(ShellWords.argument(row.text("key")))"))
         }
     }
 }

@@ -48,7 +48,7 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
             "tenant \(name) is suspended. Resume it with: pushq-admin tenant resume \(ShellWords.quoted(name))"
         case .campaignPaused(let queue, let key, let reason):
             "the campaign \(reason.map { "has paused itself: \($0)" } ?? "is paused"). Resume it with: "
-                + "pushq-admin campaign resume \(queue) \(ShellWords.quoted(key))"
+                + "pushq-admin campaign resume \(queue) \(ShellWords.argument(key))"
         case .noCredential(let queue):
             "queue \(MissingCredential(queue: queue.description))"
         case .jobsSetAside(let count, let queue):

@@ -7,6 +7,12 @@ package enum ShellWords {
         return isPlain ? word : "'\(word.replacing(scalar: "'", with: "'\\''"))'"
     }
 
+    /// Returns the last argument of a command. If it begins with a hyphen, it stands behind `--`, or the command would
+    /// read it as an option. So options go before it.
+    package static func argument(_ word: String) -> String {
+        (word.hasPrefix("-") ? "-- " : "") + quoted(word)
+    }
+
     package static func split(_ line: String) -> [String] {
         var words: [String] = []
         var word: String?

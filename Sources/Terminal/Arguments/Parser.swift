@@ -119,7 +119,8 @@ private struct CommandWords {
         guard let parameter = fields.options.first(where: { $0.name == parts[0] }) else {
             if Self.everywhere.contains(parts[0]) { throw UsageError(Messages.flagWithValue(parts[0])) }
             let near = Suggestion.nearest(to: parts[0], among: fields.options.map(\.name) + Self.everywhere)
-            throw UsageError(Messages.unknownOption(parts[0], nearest: near))
+            throw UsageError(
+                Messages.unknownOption(parts[0], nearest: near, mayBeArgument: !positionals.isEmpty))
         }
         if parameter.kind == .flag {
             guard parts.count == 1 else { throw UsageError(Messages.flagWithValue(parameter.name)) }

@@ -159,7 +159,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "find its session with: pushq-admin doctor"
         case .campaignPausedItself(let queue, let key, let reason):
             "campaign \(key) of \(queue) has paused itself: \(reason); when that is fixed, run: "
-                + "pushq-admin campaign resume \(queue) \(ShellWords.quoted(key))"
+                + "pushq-admin campaign resume \(queue) \(ShellWords.argument(key))"
         case .scheduleRun(let queue, let schedule, let campaign):
             "schedule \(schedule) of \(queue) started campaign \(campaign)"
         case .scheduleMissed(let queue, let schedule, let runs):

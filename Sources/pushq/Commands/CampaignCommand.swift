@@ -147,7 +147,7 @@ struct CampaignCommand: Command {
         }
         if let reason = campaign.pausedReason, !campaign.isFinished {
             return "campaign \(key) has paused itself: \(reason). Resume it with: "
-                + "pushq-admin campaign resume \(queue) \(ShellWords.quoted(key))"
+                + "pushq-admin campaign resume \(queue) \(ShellWords.argument(key))"
         }
         if campaign.isCancelled { return "campaign \(key) was cancelled: \(campaign.notSentTo)" }
         guard campaign.total == 0 else { return nil }
@@ -165,7 +165,7 @@ struct CampaignCommand: Command {
         let kept = campaign.maxRate.map { "its rate of \(Rate(perSecond: $0).shown)/s" } ?? "having no rate of its own"
         console.remark(
             "campaign \(key) was started before and keeps \(kept); change that with: "
-                + "pushq-admin campaign set \(queue) \(ShellWords.quoted(key)) --max-rate \(rate.shown)")
+                + "pushq-admin campaign set \(queue) --max-rate \(rate.shown) \(ShellWords.argument(key))")
     }
 
     /// The campaign that was started.

@@ -22,7 +22,7 @@ struct CampaignWatch: Sendable {
         defer { bar.finish() }
         var watch = Watch(
             root: try await campaign(in: store.current()).id, queue: queue, subject: "campaign \(key)",
-            lookAgain: "pushq-admin campaign show \(queue) \(ShellWords.quoted(key))", console: console)
+            lookAgain: "pushq-admin campaign show \(queue) \(ShellWords.argument(key))", console: console)
         watch.limit = limit
         watch.slowest = Self.interval
         return try await watch.untilFinished(in: store, bar: bar) { store in

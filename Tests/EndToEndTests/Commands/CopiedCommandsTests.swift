@@ -25,6 +25,32 @@ import Testing
         }
     }
 
+    /// A campaign must be stopped soon, by whoever reads the command.
+    @Test func `takes a key that begins with a hyphen for no option`() async throws {
+        try await Shop.open { shop in
+            let payload = try shop.folder.write(#"{"aps":{"alert":"x"}}"#, to: "payload.json")
+            let key = "-20%-friday"
+            let words = ["campaign", Shop.queue, "--key", key, "--payload", payload, "--audience", "all"]
+            try await shop.run("select pushq.register_device('\(Shop.queue)', '00ff')")
+            #expect(try await Executable.pushq.run(words, environment: shop.environment).code == 0)
+            #expect(try await shop.admin("campaign", "pause", Shop.queue, "--", key).code == 0)
+            let remark = try await Executable.pushq.run(
+                words + ["--max-rate", "5"], environment: shop.environment
+            ).errors
+            let waited = try await Executable.pushq.run(
+                words + ["--wait", "--timeout", "3500ms"], environment: shop.environment
+            ).errors
+            let printed = (remark + waited).matches(
+                of: /pushq-admin (campaign (set|show|resume) [^\n]*?-- -20%-friday)/)
+            #expect(Set(printed.map { String($0.2) }) == ["set", "show", "resume"], "\(remark)\(waited)")
+            for command in printed.map({ String($0.1) }) {
+                let pasted = try await Executable.admin.run(
+                    command.split(separator: " ").map(String.init), environment: shop.environment)
+                #expect(pasted.code == 0, "\(command): \(pasted.errors)")
+            }
+        }
+    }
+
     /// An apostrophe with an accent is one character, but a shell sees an apostrophe. A line break must not begin a
     /// line that looks like one of the doctor's own.
     @Test func `of a name with accents and line breaks is one line and one word, or the shell does nothing`()

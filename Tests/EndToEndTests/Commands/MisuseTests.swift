@@ -575,7 +575,7 @@ import Testing
                     "100",
                     again
                         + "campaign spring sale was started before and keeps its rate of 400/s; change that with: pushq-admin "
-                        + "campaign set \(Shop.queue) 'spring sale' --max-rate 100\n"
+                        + "campaign set \(Shop.queue) --max-rate 100 'spring sale'\n"
                 ),
             ] {
                 let ended = try await Executable.pushq.run(start + ["--max-rate", rate], environment: shop.environment)

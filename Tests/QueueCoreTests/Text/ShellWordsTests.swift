@@ -11,6 +11,14 @@ import Testing
         #expect(ShellWords.quoted(word) == quoted)
     }
 
+    @Test(arguments: [
+        ("sale", "sale"), ("my sale", "'my sale'"), ("-20%-friday", "-- -20%-friday"), ("--json", "-- --json"),
+        ("-a b", "-- '-a b'"),
+    ])
+    func `are no options, even if they begin with a hyphen`(word: String, argument: String) {
+        #expect(ShellWords.argument(word) == argument)
+    }
+
     @Test func `are divided as a shell does`() {
         #expect(ShellWords.split("send 'a b' --x \"c 'd'\" e") == ["send", "a b", "--x", "c 'd'", "e"])
         #expect(ShellWords.split("''") == [""])

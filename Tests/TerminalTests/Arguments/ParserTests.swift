@@ -42,7 +42,10 @@ import Testing
         ),
         (["bake", "toast", "--count", "1", "--count", "2"], "--count '2' is given twice"),
         (["bake", "toast", "--cuont", "1"], "there is no option '--cuont'; did you mean '--count'?"),
-        (["bake", "toast", "--steam", "1"], "there is no option '--steam'"),
+        (
+            ["bake", "-half-", "--count", "1"],
+            "there is no option '-half-'; an argument that begins with a hyphen goes behind --"
+        ),
         (["bake", "toast", "--together=yes"], "--together takes no value"),
         (["bake", "toast", "--json=1"], "--json takes no value"),
         (["bake", "toast", "--help=no"], "--help takes no value"),
@@ -73,6 +76,7 @@ import Testing
             ["shop", "open"],
             "bakery shop: there is no command 'open' (there are list, close, empty). Try: bakery shop --help"
         ),
+        (["shop", "list", "--steam"], "bakery shop list: there is no option '--steam'. Try: bakery shop list --help"),
         (["shop", "list", "all"], "bakery shop list: unexpected argument 'all'. Try: bakery shop list --help"),
     ])
     func `finds the command in the tree`(words: [String], problem: String) async {
