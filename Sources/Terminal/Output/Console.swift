@@ -113,9 +113,15 @@ package struct Console: Sendable {
         if let reason = failure.reason { throw Failure(Messages.outputFailed(reason)) }
     }
 
-    /// Shows the result: as one line of JSON if that is wanted, otherwise as text.
+    /// Shows the result: as one line of JSON if that is wanted, otherwise as text. Foreign text in it, such as the key
+    /// of a campaign, cannot control the terminal. It can begin another line, unless the caller prevents that.
     package func show(_ text: @autoclosure () -> String, json: @autoclosure () -> JSON) {
-        print(speaksJSON ? json().text : text())
+        print(speaksJSON ? json().text : Self.printable(lines: text()))
+    }
+
+    private static func printable(lines: String) -> String {
+        lines.split(separator: "\n", omittingEmptySubsequences: false).map { String($0).printable() }
+            .joined(separator: "\n")
     }
 
     /// Shows rows of the same kind, as a table or as one JSON array.

@@ -63,7 +63,12 @@ struct RouterCommand: Command {
         let script = RouterScript(
             parts, isComplete: silent.isEmpty, doubled: Set(doubled.keys), age: ContinuousClock.now - began
         ).text
-        console.show(script, json: ["script": .string(script)])
+        // A program reads the script, so that it is printed as it is.
+        if console.speaksJSON {
+            console.show("", json: ["script": .string(script)])
+        } else {
+            console.print(script)
+        }
         guard silent.isEmpty, doubled.isEmpty else { throw Unsuccessful() }
     }
 

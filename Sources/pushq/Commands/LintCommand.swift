@@ -59,7 +59,8 @@ struct LintCommand: Command {
     }
 
     private func text(_ findings: [Finding], of payload: Payload, errors: Int) -> String {
-        let lines = findings.map { payload.line(for: $0, label: "\($0.severity): ") }
+        // A finding may name a key of a foreign payload, which can have any characters.
+        let lines = findings.map { payload.line(for: $0, label: "\($0.severity): ").printable() }
         let most = broadcast == nil ? (pushType ?? .alert).maximumPayloadBytes : BroadcastRules.maximumPayloadBytes
         // For a message in several languages, the size of the longest payload.
         let bytes = CampaignMessage.versions(of: payload.text).map(\.payload.utf8.count).max() ?? 0

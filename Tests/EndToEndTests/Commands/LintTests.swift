@@ -65,6 +65,17 @@ import Testing
         #expect(misused.errors.contains("--bundle-id are not for a --broadcast"))
     }
 
+    @Test func `says a finding on one line that does not steer the terminal, whatever a key contains`() async throws {
+        let payload = #"{"aps":{"alert":"x","\u001b[2J\nforged":1}}"#
+        let ended = try await lint(payload)
+        #expect(ended.code == 0)
+        #expect(ended.output.contains(#"warning: aps.\u{1B}[2J forged is not a key that Apple documents"#))
+        #expect(!ended.output.utf8.contains(0x1B))
+        #expect(ended.output.split(separator: "\n").count == 2, "\(ended.output)")
+        let json = try await lint(payload, "--json")
+        #expect(!json.output.utf8.contains(0x1B))
+    }
+
     @Test func `says where a text stops being JSON`() async throws {
         let ended = try await lint(#"{"aps": {"alert": "x"}"#)
         #expect(ended.code == 1)

@@ -281,6 +281,13 @@ import Testing
         }
     }
 
+    @Test func `does not steer the terminal from the text of a result, which may have several lines`() {
+        let transcript = Transcript()
+        transcript.console().show("paused\n  \(Self.forged)", json: .null)
+        let forged = #"12:00:00 started as w \u{1B}[2J\u{9B}1m\u{202E}"#
+        #expect(transcript.output == "paused\n  APNs said: x\n\(forged)\n")
+    }
+
     @Test func `keeps to its cell of a table`() {
         let transcript = Transcript()
         transcript.console().show([Self.forged], columns: [Column("reason") { .text($0) }])
