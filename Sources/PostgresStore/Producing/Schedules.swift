@@ -67,8 +67,9 @@ package enum ScheduleOption: Sendable {
     case duration(Duration)
     case number(Double)
     case bool(Bool)
-    /// A text, or JSON.
     case text(String)
+    /// An array or object, on one line.
+    case json(String)
 
     /// - Parameters:
     ///   - type: the type of the JSON value.
@@ -79,6 +80,7 @@ package enum ScheduleOption: Sendable {
             case _ where seconds != nil: .duration(.seconds(seconds ?? 0))
             case "number": Double(value).map(Self.number) ?? .text(value)
             case "boolean": .bool(value == "true")
+            case "array", "object": .json(value)
             default: .text(value)
             }
     }

@@ -4,11 +4,10 @@ extension Console {
     /// Prints rows of an export as PostgreSQL has formatted them: NDJSON if results are JSON, otherwise CSV.
     ///
     /// On a terminal, control characters in fields of a CSV are made printable; a file or another program gets the data
-    /// unchanged. In JSON, PostgreSQL escapes only what RFC 8259 requires. This also escapes characters that control a
-    /// terminal; a reader of the JSON gets the same text.
+    /// unchanged. In JSON, characters that control a terminal are escaped; a reader of the JSON gets the same text.
     package func print(rows: String) {
         if speaksJSON {
-            print(Self.escaped(ndjson: rows))
+            print(JSON.escaped(rows))
         } else {
             print(writesToTerminal ? Self.printable(csv: rows) : rows)
         }
@@ -27,20 +26,5 @@ extension Console {
             }
         }
         return String(printable)
-    }
-
-    /// Escapes control characters. They occur only in texts, apart from the line break behind each row.
-    private static func escaped(ndjson rows: String) -> String {
-        // Nearly all rows are plain ASCII, which is quick to check.
-        if rows.utf8.allSatisfy({ $0 < 0x7F }) { return rows }
-        var escaped = String.UnicodeScalarView()
-        for scalar in rows.unicodeScalars {
-            if scalar != "\n", scalar.isControl {
-                escaped += JSON.escape(scalar).unicodeScalars
-            } else {
-                escaped.append(scalar)
-            }
-        }
-        return String(escaped)
     }
 }

@@ -6,11 +6,13 @@ package enum JSON: Equatable, Sendable {
     case bool(Bool)
     case integer(Int)
     case decimal(Double, places: Int)
-    /// A finite number with as many digits as needed.
+    /// A finite number with as many digits as needed, and no decimal places if it is a whole one.
     case number(Double)
     case string(String)
     indirect case array([JSON])
     indirect case members([Member])
+    /// A value that PostgreSQL has written, on one line.
+    case written(String)
 
     /// A name and its value in an object.
     package struct Member: Equatable, Sendable {
@@ -30,11 +32,12 @@ package enum JSON: Equatable, Sendable {
         case .bool(let value): value ? "true" : "false"
         case .integer(let value): "\(value)"
         case .decimal(let value, let places): NumberText.fixed(value, places: places)
-        case .number(let value): "\(value)"
+        case .number(let value): Int(exactly: value).map { "\($0)" } ?? "\(value)"
         case .string(let value): Self.quoted(value)
         case .array(let values): "[\(values.map(\.text).joined(separator: ","))]"
         case .members(let members):
             "{\(members.map { "\(Self.quoted($0.name)):\($0.value.text)" }.joined(separator: ","))}"
+        case .written(let value): Self.escaped(value)
         }
     }
 
@@ -57,9 +60,25 @@ package enum JSON: Equatable, Sendable {
         return quoted + "\""
     }
 
+    /// Escapes control characters in values that PostgreSQL has written, a line each. It escapes only what RFC 8259
+    /// requires. Control characters occur only in texts, apart from the line break behind each value.
+    static func escaped(_ lines: String) -> String {
+        // Nearly all values are plain ASCII, which is quick to check.
+        if lines.utf8.allSatisfy({ $0 < 0x7F }) { return lines }
+        var escaped = String.UnicodeScalarView()
+        for scalar in lines.unicodeScalars {
+            if scalar != "\n", scalar.isControl {
+                escaped += escape(scalar).unicodeScalars
+            } else {
+                escaped.append(scalar)
+            }
+        }
+        return String(escaped)
+    }
+
     /// Returns the JSON escape of a character of the basic plane. All characters that control a terminal belong to that
     /// plane.
-    static func escape(_ scalar: Unicode.Scalar) -> String {
+    private static func escape(_ scalar: Unicode.Scalar) -> String {
         "\\u" + String(scalar.value, radix: 16).padding(with: "0", to: 4)
     }
 }

@@ -132,12 +132,20 @@ enum DeviceCommands {
                 ("inactive_since", .time(device.inactiveSince)), ("reason", .text(device.inactiveReason?.text)),
                 ("locale", .text(device.profile.locale)), ("time_zone", .text(device.profile.timeZone)),
                 ("app_version", .text(device.profile.appVersion)),
-                ("tags", .text(device.profile.tags.flatMap { $0.isEmpty ? nil : $0.joined(separator: " ") })),
-                ("attributes", .text(device.profile.attributes)),
+                ("tags", Self.cell(tags: device.profile.tags ?? [])),
+                ("attributes", Self.cell(attributes: device.profile.attributes)),
                 ("installation", .text(device.profile.installation)),
                 ("activity_type", .text(device.profile.activityType)), ("activity", .text(device.profile.activity)),
                 ("first_seen_at", .time(device.profile.firstSeenAt)), ("seen_at", .time(device.profile.seenAt)),
             ])
+        }
+
+        private static func cell(attributes: String?) -> Cell {
+            attributes.map { .told($0, json: .written($0)) } ?? .text(nil)
+        }
+
+        private static func cell(tags: [String]) -> Cell {
+            tags.isEmpty ? .text(nil) : .told(tags.joined(separator: " "), json: .array(tags.map(JSON.string)))
         }
     }
 

@@ -48,6 +48,7 @@ struct NamedSchedule: ParameterGroup {
         case .duration(let duration): .duration(duration)
         case .bool(let value): .yes(value)
         case .text(let text): .text(text)
+        case .json(let json): .told(json, json: .written(json))
         case .number(let number) where ["stop_at_errors", "holdout"].contains(name): Share(fraction: number).cell
         case .number(let number): .told(Rate(perSecond: number).shown, json: .number(number))
         }

@@ -28,8 +28,9 @@ import Testing
         case let object as [String: Any]:
             return object.reduce(into: []) { all, member in
                 let isReason = Reason.all.contains { $0.text == member.key }
-                all.formUnion(
-                    members(of: member.value, at: (path.isEmpty ? "" : path + ".") + (isReason ? "*" : member.key)))
+                let place = (path.isEmpty ? "" : path + ".") + (isReason ? "*" : member.key)
+                // The producer decides what a payload contains.
+                all.formUnion(member.key == "payload" ? [place] : members(of: member.value, at: place))
             }
         case let array as [Any]:
             // An array of texts or numbers counts as a simple member.
@@ -198,6 +199,31 @@ import Testing
             let set = try await shop.admin("tenant", "set", "acme", "--history-days", "30", "--max-waiting", "5")
             #expect(set.code == 0, "\(set.errors)")
             #expect(try await shop.admin("tenant", "show", "acme", "--json").output.contains(#""history_days":30"#))
+        }
+    }
+
+    @Test func `has the values of a device and a schedule in the types that they have`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(
+                """
+                select pushq.register_device('\(Self.queue)', '\(Self.token)', null, tags => array['beta', 'vip'],
+                                             attributes => '{"plan": "pro\\u202e", "visits": 7}')
+                """)
+            let shown = try await shop.admin("device", "show", Self.queue, Self.token, "--json")
+            let device = try #require(JSONSerialization.jsonObject(with: Data(shown.output.utf8)) as? [String: Any])
+            #expect(device["tags"] as? [String] == ["beta", "vip"])
+            let attributes = try #require(device["attributes"] as? [String: Any])
+            #expect(attributes["plan"] as? String == "pro\u{202E}" && attributes["visits"] as? Int == 7)
+            #expect(shown.output.unicodeScalars.allSatisfy { $0 != "\u{202E}" }, "it would steer a terminal")
+            let payload = try shop.folder.write(#"{"aps":{"alert":"hello"}}"#, to: "payload.json")
+            let added = try await shop.pushq(
+                "schedule", "add", Self.queue, "daily", "--cron", "@daily", "--payload", payload, "--audience", "all",
+                "--priority", "5", "--max-rate", "2.5", "--variant", "b=\(payload):20%", "--json")
+            #expect(added.output.contains(#""priority":5,"#) && added.output.contains(#""max_rate":2.5,"#), "\(added)")
+            let schedule = try #require(JSONSerialization.jsonObject(with: Data(added.output.utf8)) as? [String: Any])
+            let variant = try #require((schedule["variants"] as? [[String: Any]])?.first)
+            #expect(variant["name"] as? String == "b" && variant["share"] as? Double == 0.2)
+            #expect(variant["payload"] is [String: Any])
         }
     }
 
