@@ -44,11 +44,17 @@ enum ScheduleCommands {
         static let summary = "Shows a schedule, its next runs, and what prevents them."
         static let examples = ["schedule show acme/com.acme.shop/production weekly-offer --runs 10"]
 
-        @Option("Number of next runs to show.") var runs: Count = 5
+        @Option("Number of next runs to show, at most 100.") var runs: Count = 5
         var named = NamedSchedule()
 
+        /// The most that the database computes, since a run that is far ahead takes a millisecond.
+        private static let mostRuns = 100
+
         func run(_ console: Console) async throws {
-            try await named.show(console, runs: min(runs.number, 100))
+            guard runs.number <= Self.mostRuns else {
+                throw UsageError("--runs \(runs.number) is more than \(Self.mostRuns)")
+            }
+            try await named.show(console, runs: runs.number)
         }
     }
 

@@ -131,6 +131,14 @@ import Testing
             ended, code: 2, saying: "--priority 7 is unknown: use 10, 5 or 1", "Try: pushq broadcast --help")
     }
 
+    /// Fewer runs than asked for would look like all that there are.
+    @Test func `is a number of runs that no schedule shows`() async throws {
+        let ended = try await Executable.pushq.run(
+            ["schedule", "show", Shop.queue, "weekly", "--runs", "101"],
+            environment: ["PUSHQ_DATABASE_URL": "postgres://127.0.0.1:1/none"])
+        expectFailure(ended, code: 2, saying: "--runs 101 is more than 100", "Try: pushq schedule show --help")
+    }
+
     /// The dashboard started, and refused each request for the host that it was to be served for.
     @Test(arguments: ["push.example.com:8443", "https://push.example.com", "push.example.com/", "[::1]:9465", "::1"])
     func `is a host of the dashboard that no browser names like this`(host: String) async throws {
