@@ -63,8 +63,8 @@ package struct StyledLine: Sendable, Equatable, ExpressibleByStringLiteral {
 }
 
 extension String {
-    /// The number of terminal columns that the text takes: two for a wide character, such as East Asian ones, one for
-    /// any other.
+    /// The number of terminal columns that the text takes: two for a wide character, such as East Asian ones and emoji,
+    /// one for any other.
     package var terminalColumns: Int {
         utf8.count == unicodeScalars.count ? utf8.count : reduce(0) { $0 + $1.terminalColumns }
     }
@@ -92,14 +92,25 @@ extension String {
 }
 
 extension Character {
+    /// The columns by Unicode Standard Annex 11.
     fileprivate var terminalColumns: Int {
-        guard let value = unicodeScalars.first?.value else { return 0 }
-        return value >= 0x1100 && Self.wide.contains { $0.contains(value) } ? 2 : 1
+        guard let first = unicodeScalars.first else { return 0 }
+        // This variation selector makes a wide emoji of a narrow character, such as a heart (section 5 there).
+        let isEmoji = unicodeScalars.dropFirst().first == "\u{FE0F}" && first.properties.isEmoji
+        return isEmoji || first.isWide ? 2 : 1
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether a character that begins with this scalar takes two columns. Characters that are emoji by themselves do,
+    /// and outside of these blocks, no others.
+    fileprivate var isWide: Bool {
+        value >= 0x1100 && (properties.isEmojiPresentation || Self.wide.contains { $0.contains(value) })
     }
 
-    /// The blocks whose characters are wide (Unicode Standard Annex 11).
     private static let wide: [ClosedRange<UInt32>] = [
-        0x1100...0x115F, 0x2E80...0xA4CF, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60,
-        0xFFE0...0xFFE6, 0x1F300...0x1FAFF, 0x20000...0x3FFFD,
+        0x1100...0x115F, 0x2329...0x232A, 0x2E80...0x303E, 0x3040...0xA4CF, 0xA960...0xA97C, 0xAC00...0xD7A3,
+        0xF900...0xFAFF, 0xFE10...0xFE19, 0xFE30...0xFE6F, 0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x16FE0...0x18DFF,
+        0x1AFF0...0x1B2FF, 0x1F200...0x1F265, 0x20000...0x3FFFD,
     ]
 }

@@ -25,6 +25,18 @@ import Testing
         #expect(StyledLine("ab").highlighted(.reversed, columns: 4).text == "ab  ")
     }
 
+    @Test(arguments: [
+        ("é", 1), ("→", 1), ("✓", 1), ("☎", 1), ("❤", 1), ("1", 1), ("🌡", 1), ("ﾊ", 1), ("⌛", 2),
+        ("⏰", 2), ("⏳", 2), ("☔", 2), ("♿", 2), ("⚡", 2), ("⚽", 2), ("⛄", 2), ("⛔", 2), ("✅", 2),
+        ("✨", 2), ("❌", 2), ("❗", 2), ("➕", 2), ("⬛", 2), ("⭐", 2), ("🃏", 2), ("🆕", 2), ("🇦🇹", 2),
+        ("🎉", 2), ("🚀", 2), ("🥳", 2), ("👩‍🚀", 2), ("👍🏽", 2), ("\u{2764}\u{FE0F}", 2),
+        ("\u{1F321}\u{FE0F}", 2), ("1\u{FE0F}\u{20E3}", 2), ("\u{2329}", 2), ("語", 2), ("한", 2),
+        ("ハ", 2), ("𠮷", 2),
+    ])
+    func `is as wide as its characters are`(text: String, columns: Int) {
+        #expect(text.terminalColumns == columns)
+    }
+
     @Test func `holds nothing that steers the terminal`() {
         #expect(!StyledLine("a\u{1B}[2Jb\n").encoded(columns: 80, inColor: true).contains("\u{1B}[2J"))
     }
