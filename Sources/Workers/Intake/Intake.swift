@@ -144,12 +144,12 @@ final class Intake {
         let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
         try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)), forClaim: false)
         for lane in work.ownLanes { queues[lane.place.queueID]?.campaigns.learn(lane, now: found) }
-        // What was to be claimed, another worker may have done.
-        if work.jobs.isEmpty { delays.claims.noteAnswered() }
         let worker = worker()
+        let lanes = candidates(in: work, of: worker, poll)
+        if poll.showsNothingToClaim(work, lanes: lanes) { delays.claims.noteAnswered() }
         state.noteFound(
-            work, lanes: candidates(in: work, of: worker, poll), worker: worker,
-            needsFanOut: work.coversCampaigns && fanOut.note(work.fanOuts), now: found)
+            work, lanes: lanes, worker: worker, needsFanOut: work.coversCampaigns && fanOut.note(work.fanOuts),
+            now: found)
     }
 
     /// Plans claims from these lanes without a poll.
@@ -310,6 +310,15 @@ final class Intake {
             settler.reportQuarantine(of: job, in: queue, because: damage)
             settler.take(job)
         }
+    }
+}
+
+extension PollPlan.Poll {
+    /// Whether what this poll found shows that nothing is left that this worker may claim now. What it was to claim,
+    /// another worker may have claimed, or its queue was paused meanwhile. Only a poll of all lanes shows that.
+    /// - Parameter lanes: the lanes of `work` whose queues this worker serves.
+    func showsNothingToClaim(_ work: ReadyWork, lanes: [ClaimPlan.Candidate]) -> Bool {
+        isOfRound && work.end == nil && !lanes.contains { $0.mayClaim && $0.dueIn <= .zero }
     }
 }
 

@@ -27,7 +27,7 @@ struct PollPlan {
         }
 
         /// Whether the poll is one of those that cover all lanes in turn.
-        fileprivate var isOfRound: Bool { if case .within = self { false } else { true } }
+        var isOfRound: Bool { if case .within = self { false } else { true } }
     }
 
     /// How long a queue or a campaign's own lane counts as in use after it was claimed from, and the maximum numbers of

@@ -172,7 +172,15 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(10))) struct `A database that leases no job` {
-    @Test func `makes a worker not ready until it leases one, or none is left`() async throws {
+    /// Why a worker lacks no lease any more. Only in the first case does PostgreSQL grant leases again.
+    private enum Ending: CaseIterable {
+        case leaseIsGranted
+        case jobsAreGone
+        case othersAreForLater
+        case queueIsPaused
+    }
+
+    @Test func `makes a worker not ready until it leases one, or none is left that it may claim`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 1)
             try await fixture.connection.runScript(
@@ -183,16 +191,28 @@ import Transport
                 """)
             try await fixture.withEngine { engine in
                 try await eventually("it to be ready") { await engine.snapshot().obstacles.isEmpty }
-                for isLeased in [true, false] {
+                for ending in Ending.allCases {
                     try await fixture.connection.runScript("alter table pushq.lease enable trigger refusal")
-                    try await fixture.startCampaign(queue, key: "leased \(isLeased)")
+                    try await fixture.startCampaign(queue, key: "\(ending)")
                     try await eventually(
                         "it to say why it is not ready", within: .seconds(30), { await engine.snapshot().obstacles },
                         until: { $0 == ["PostgreSQL has leased no job to this worker for some seconds"] })
-                    // Without the jobs, nothing is left to be leased, and the trigger stays.
-                    try await fixture.connection.runScript(
-                        isLeased ? "alter table pushq.lease disable trigger refusal" : "delete from pushq.job")
-                    try await eventually("it to be ready again", within: .seconds(30)) {
+                    switch ending {
+                    case .leaseIsGranted:
+                        try await fixture.connection.runScript("alter table pushq.lease disable trigger refusal")
+                    case .jobsAreGone: try await fixture.connection.runScript("delete from pushq.job")
+                    case .othersAreForLater:
+                        // In one transaction, so that no poll finds no job at all.
+                        try await fixture.connection.runScript(
+                            """
+                            delete from pushq.job;
+                            select pushq.send(
+                              '\(queue)', '{"aps":{"alert":"x"}}', array[repeat('00ff', 16)],
+                              run_at => now() + interval '1 day');
+                            """)
+                    case .queueIsPaused: try await fixture.connection.pauseQueue(queue, reason: "a full disk")
+                    }
+                    try await eventually("it to be ready again after \(ending)", within: .seconds(30)) {
                         await engine.snapshot().obstacles.isEmpty
                     }
                 }

@@ -1,12 +1,37 @@
 import APNsSimulator
 import Metrics
-import PostgresStore
 import QueueCore
 import TestSupport
 import Testing
 import Transport
 
+@testable import PostgresStore
 @testable import Workers
+
+@Suite struct `A poll after claims that PostgreSQL has refused` {
+    private let all = PollPlan.Poll.lanes(after: .start, atMost: 500, campaigns: true)
+
+    private func lane(mayClaim: Bool = true, dueIn: Duration = .seconds(-1)) -> ClaimPlan.Candidate {
+        .init(tenantID: 1, place: LanePlace(1, .bulk), head: nil, dueIn: dueIn, mayClaim: mayClaim)
+    }
+
+    @Test func `shows that nothing is left to claim, although there are jobs for later and of paused queues`() {
+        let waiting = [lane(mayClaim: false), lane(dueIn: .seconds(86_400))]
+        for poll in [all, .floors([], campaigns: false)] {
+            #expect(poll.showsNothingToClaim(ReadyWork(), lanes: []))
+            #expect(poll.showsNothingToClaim(ReadyWork(), lanes: waiting))
+            #expect(!poll.showsNothingToClaim(ReadyWork(), lanes: waiting + [lane()]))
+        }
+    }
+
+    @Test func `shows nothing if it did not look at all lanes`() {
+        var part = ReadyWork()
+        part.end = LanePlace(7, .bulk)
+        #expect(!all.showsNothingToClaim(part, lanes: []))
+        let ofSome = PollPlan.Poll.within([QueueRange(7)], own: [], atMost: 500)
+        #expect(!ofSome.showsNothingToClaim(ReadyWork(), lanes: []))
+    }
+}
 
 @Suite(.timeLimit(.minutes(10))) struct `A worker with a stream of single pushes` {
     @Test func `polls no more often than every 10 ms, though it could send more than it holds`() async throws {
