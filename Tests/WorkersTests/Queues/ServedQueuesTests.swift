@@ -12,6 +12,7 @@ private final class Dialogue {
     var served: ServedQueues
     var now = ContinuousClock.now
     var generator = SeededGenerator(seed: 1)
+    let jobs = HeldJobs()
     private(set) var reports: [String] = []
     private(set) var yielded: [Int32] = []
     private(set) var rested: [Int32] = []
@@ -65,6 +66,11 @@ private final class Dialogue {
     func learn(_ settings: QueueSettings) -> QueueState {
         answer(served.beginReading(served.learn([settings.queueID], forClaim: true, now: now)[0]), [settings])
         return served[settings.queueID]!
+    }
+
+    /// Makes the worker hold a job of a queue.
+    func hold(_ queue: QueueState) -> HeldJob {
+        jobs.insert(of: queue) { JobFixture.job(recipients: 1, queueID: queue.id, slot: $0) }
     }
 
     func fault(_ queue: QueueState) { carryOut(served.noteFault(of: queue, "InvalidProviderToken", now: now)) }
@@ -152,6 +158,7 @@ private final class Dialogue {
         let queue = dialogue.learn(Dialogue.settings())
         dialogue.now += .seconds(5)
         let early = dialogue.served.beginReading(dialogue.served.learn([1], forClaim: true, now: dialogue.now)[0])
+        _ = dialogue.hold(queue)
         dialogue.carryOut(dialogue.served.halt(1))
         #expect(dialogue.yielded == [1])
         dialogue.answer(early, [Dialogue.settings(isPaused: false)])
@@ -164,6 +171,30 @@ private final class Dialogue {
             dialogue.reports.map { String($0.prefix { $0 != "," }) } == [
                 "acme/com.acme.n1/sandbox is paused", "acme/com.acme.n1/sandbox resumed",
             ])
+    }
+
+    /// To find the jobs of a queue, the worker looks at all that it holds, of whatever queue.
+    @Test func `gives back what is held of a paused queue at each reading, and looks for nothing where none is`() {
+        let dialogue = Dialogue()
+        let paused = Dialogue.settings(isPaused: true)
+        let queue = dialogue.learn(paused)
+        let working = dialogue.learn(Dialogue.settings(2))
+        _ = dialogue.hold(working)
+        func read() { dialogue.answer(dialogue.served.beginReading([1]), [paused]) }
+        read()
+        #expect(dialogue.yielded.isEmpty)
+        let jobs = (0..<2).map { _ in dialogue.hold(queue) }
+        // Such a job stays in its slot until its end is written, and another one may have come meanwhile.
+        read()
+        dialogue.jobs.remove(jobs[0])
+        read()
+        #expect(dialogue.yielded == [1, 1])
+        dialogue.jobs.remove(jobs[1])
+        read()
+        dialogue.answer(dialogue.served.beginReading([1]), [])
+        #expect(dialogue.yielded == [1, 1])
+        dialogue.answer(dialogue.served.beginReading([2]), [])
+        #expect(dialogue.yielded == [1, 1, 2])
     }
 
     @Test func `does not bring back a queue that is gone with what a reading saw before`() {
@@ -207,6 +238,7 @@ private final class Dialogue {
     private func blocked() -> (Dialogue, QueueState) {
         let dialogue = Dialogue()
         let queue = dialogue.learn(Dialogue.settings())
+        _ = dialogue.hold(queue)
         dialogue.fault(queue)
         return (dialogue, queue)
     }
