@@ -4,10 +4,10 @@ package import Transport
 /// A connection that is reopened when it is lost. A caller gets the open connection, or waits until there is one.
 ///
 /// It connects when a caller asks for a connection, again and again with backoff as long as a caller waits, with one
-/// attempt at a time for all callers. If ``reconnects`` is set, it also connects whenever the connection was lost. It
-/// takes only a server that takes writes. It begins with the host that it had last, or with the next one if that fell
-/// silent. It reports once that PostgreSQL is lost, and once that it is back. It does not repeat statements: only the
-/// caller knows whether that does harm.
+/// attempt at a time for all callers. If ``reconnects`` is set, it also connects whenever the connection was lost, and
+/// if ``triesOn`` is set, whenever an attempt has failed. It takes only a server that takes writes. It begins with the
+/// host that it had last, or with the next one if that fell silent. It reports once that PostgreSQL is lost, and once
+/// that it is back. It does not repeat statements: only the caller knows whether that does harm.
 ///
 /// It belongs to an event loop, like the connections that it opens.
 package final class ReconnectingConnection {
@@ -28,6 +28,8 @@ package final class ReconnectingConnection {
 
     /// Whether to reconnect after a loss even if no caller waits.
     package var reconnects = false
+    /// Whether to try again after a failed attempt even if no caller waits any more.
+    package var triesOn = false
 
     private let address: DatabaseAddress
     private let applicationName: String
@@ -163,7 +165,7 @@ package final class ReconnectingConnection {
     }
 
     private func attemptWhileWanted() async {
-        while !callers.isEmpty || isLost && reconnects, !isClosed {
+        while !callers.isEmpty || isLost && reconnects || isFailing && triesOn, !isClosed {
             // The connection was opened for other callers before this attempt began.
             if let connection, connection.isOpen { return answerCallers(.success(())) }
             let pause = ContinuousClock.now.duration(to: nextAttempt)

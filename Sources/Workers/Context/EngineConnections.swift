@@ -103,6 +103,9 @@ final class EngineConnections {
             connection.onBack = { [weak self] in self?.noteBack() }
         }
         for connection in secondary {
+            // A session for fan-out is asked for only while a campaign needs it. If nobody asked again, it would be
+            // said to be missing for hours after there is room for it.
+            connection.triesOn = true
             connection.onFirstFailure = { [weak self] in self?.noteMissing($0) }
             connection.onStillLost = { [weak self] in self?.noteMissing($0) }
             connection.onOpen = { [weak self] in self?.noteOpen() }

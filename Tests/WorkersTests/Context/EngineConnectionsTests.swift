@@ -122,4 +122,41 @@ import Transport
             #expect(events.all.count == 2)
         }
     }
+
+    /// A campaign asks for the session for fan-out, and nobody does once the campaign is cancelled.
+    @Test func `are said to be all there, though nobody asks any more for the one that could not be opened`()
+        async throws
+    {
+        try await withDatabase { actor, database in
+            let isMissing = Locked(true)
+            let refusals = Locked(0)
+            let proxy = try await DatabaseProxy { message in
+                guard message.type == nil, isMissing.withLock(\.self),
+                    String(decoding: message.bytes, as: UTF8.self).contains("(fan-out)")
+                else { return .pass }
+                refusals.withLock { $0 += 1 }
+                return .cut
+            }
+            defer { proxy.close() }
+            let events = EventLog()
+            let stores = EngineConnections(
+                to: try proxy.address(of: database), on: actor.loop, report: { events.append($0) })
+            defer { stores.close() }
+            for store in [stores.claims, stores.leases] { _ = try await store.connection() }
+            await #expect(throws: PostgresError.self) {
+                _ = try await stores.fanOut.connection(within: .milliseconds(300))
+            }
+            let count = refusals.withLock(\.self)
+            // One more attempt may have been under way for the caller. An attempt may be refused with and without TLS.
+            try await eventually("further attempts", within: .seconds(60)) { refusals.withLock(\.self) >= count + 5 }
+            #expect(stores.lacksConnection)
+            let said = "PostgreSQL has no session for fan-out or upkeep, trying again"
+            #expect(events.all.count == 1 && events.contains(said), "\(events.all)")
+
+            isMissing.withLock { $0 = false }
+            try await eventually("the session", within: .seconds(60)) { !stores.lacksConnection }
+            #expect(events.all.last == "PostgreSQL has sessions for fan-out and upkeep again")
+            #expect(events.all.count == 2, "\(events.all)")
+        }
+    }
 }
