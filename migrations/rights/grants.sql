@@ -44,7 +44,7 @@ declare
     -- Functions that run with the owner's rights: for each session, and for upkeep.
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'clear_settings', 'count_usage', 'days_of_history', 'days_to_clear',
-    'drop_partition',
+    'drop_partition', 'duty_has_work',
     'forget_activities',
     'forget_audit', 'forget_list', 'forget_old', 'forget_sends', 'forget_updates', 'judge_campaigns', 'lists_to_forget',
     'oldest_update', 'queues_with_old_updates',

@@ -7,6 +7,8 @@ protocol Duty {
     var name: String { get }
     /// The time from the end of a run until the duty is due again.
     var pause: Duration { get }
+    /// The time for which the duty is put off, without a run, if it has nothing to do (`pushq.duty_has_work`).
+    var idlePause: Duration { get }
     /// The maximum of ``pause``.
     var longestPause: Duration { get }
     /// Runs the duty once. A duty that takes longer than a few statements asks `lease` between its steps whether it may
@@ -19,6 +21,8 @@ protocol Duty {
 }
 
 extension Duty {
+    /// Most pauses are the same after each run.
+    var idlePause: Duration { pause }
     /// Most pauses never change.
     var longestPause: Duration { pause }
     /// Most duties take one statement.

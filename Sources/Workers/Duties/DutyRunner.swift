@@ -46,12 +46,12 @@ final class DutyRunner {
         for duty in duties { await duty.settle() }
     }
 
-    /// Runs one of `duties` that is due. Returns its name; nil if none is.
+    /// Runs one of `duties` that is due and may have something to do. Returns its name; nil if there is none.
     private func runDue(of duties: [any Duty]) async -> String? {
         let takenAt = ContinuousClock.now
         let taken = await store.attempt {
             try await $0.takeDuty(
-                duties.map { ($0.name, $0.longestPause) }, workerID: workerID, lease: lease)
+                duties.map { ($0.name, $0.idlePause, $0.longestPause) }, workerID: workerID, lease: lease)
         }
         guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return nil }
         let pause: Duration

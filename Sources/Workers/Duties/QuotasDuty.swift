@@ -5,6 +5,8 @@ final class QuotasDuty: Duty {
     let name = "quotas"
     /// The pause. It grows with the time that counting takes, so that counting takes at most a tenth of the time.
     private(set) var pause = QuotasDuty.usualPause
+    /// A tenant that gets quotas must not wait because the count of others, which are gone, took long.
+    let idlePause = QuotasDuty.usualPause
     let longestPause = Duration.seconds(3600)
 
     private static let usualPause = Duration.seconds(5)

@@ -99,7 +99,7 @@ import Transport
         "bring_messages", "cap_window",
         "clear_day", "clear_queue", "clear_send_keys", "clear_settings",
         "count_usage", "days_of_history", "days_to_clear", "day_began", "deal_wave", "device_kind", "devices_of_user",
-        "drop_partition", "due_jobs",
+        "drop_partition", "due_jobs", "duty_has_work",
         "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_later",
         "find_recipients",
         "fit_plans", "fit_plans_to", "fit_report_plans",

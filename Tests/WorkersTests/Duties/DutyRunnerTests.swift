@@ -126,11 +126,11 @@ import Transport
         try await withDatabase { actor, database in
             try await database.connect().runScript(
                 """
-                update pushq.duty set next_at = now() + interval '10 days' where name in ('suspects', 'quotas');
-                update pushq.duty set worker_id = 7, deadline = now() + interval '10 days' where name = 'quotas';
-                update pushq.duty set next_at = now() + interval '1 hour' where name = 'reports'
+                update pushq.duty set next_at = now() + interval '10 days' where name in ('upkeep', 'credentials');
+                update pushq.duty set worker_id = 7, deadline = now() + interval '10 days' where name = 'credentials';
+                update pushq.duty set next_at = now() + interval '1 hour' where name = 'figures'
                 """)
-            let duties = ["suspects", "quotas", "reports"].map(ShortDuty.init)
+            let duties = ["upkeep", "credentials", "figures"].map(ShortDuty.init)
             try await whileRunning(duties, of: database, on: actor) {
                 try await eventually("both", within: .seconds(30)) { duties.map(\.runs) == [1, 1, 0] }
             }
@@ -207,10 +207,30 @@ import Transport
 
     @Test func `that is due waits for no other one that was`() async throws {
         try await withDatabase { actor, database in
-            let duties = ["suspects", "quotas", "reports"].map(ShortDuty.init)
+            let duties = ["upkeep", "credentials", "figures"].map(ShortDuty.init)
             try await whileRunning(duties, of: database, on: actor) {
                 try await eventually("the first one", within: .seconds(30)) { duties.contains { $0.runs == 1 } }
                 try await eventually("all", within: .seconds(4)) { duties.allSatisfy { $0.runs == 1 } }
+            }
+        }
+    }
+
+    @Test func `that has nothing to do is put off without a run, until it has`() async throws {
+        try await withDatabase { actor, database in
+            let duty = ShortDuty("reports")
+            let due = "select count(*) from pushq.duty where name = 'reports' and next_at <= now()"
+            try await whileRunning([duty], of: database, on: actor) {
+                try await eventually("it to be put off", within: .seconds(30)) {
+                    try await look(due, in: database) == 0
+                }
+                #expect(duty.runs == 0)
+                try await database.connect().runScript(
+                    """
+                    insert into pushq.feedback_record (queue_id, token, reason, reported_at)
+                    values (1, int8send(1), 1, now());
+                    update pushq.duty set next_at = now() where name = 'reports'
+                    """)
+                try await eventually("its run", within: .seconds(30)) { duty.runs == 1 }
             }
         }
     }
