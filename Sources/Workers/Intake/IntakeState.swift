@@ -54,6 +54,10 @@ struct IntakeState {
     private var isNotified = false
     /// Whether a notification has just woken this worker.
     private var isWoken = false
+    /// Whether no poll of all lanes has followed a notification yet.
+    private var awaitsNews = false
+    /// Whether one that did follow, and began at floors, has found nothing to claim, and no full poll has come since.
+    private var missesNews = false
     /// Whether jobs were claimed since the last poll, from lanes where they were presumed.
     private var hasClaimedPresumed = false
     /// Whether the row that makes producers notify this worker may be gone.
@@ -92,7 +96,7 @@ struct IntakeState {
     // MARK: Steps
 
     /// Returns the next step. The previous step must be done.
-    /// - Parameter isLow: see ``PollPlan/next(at:isLow:)``.
+    /// - Parameter isLow: see ``PollPlan/next(at:missesNews:isLow:)``.
     mutating func next(at now: ContinuousClock.Instant, isLow: (LanePlace) -> Bool = { _ in true }) -> Step {
         if isStopping, isBetweenSteps {
             phase = .ended
@@ -132,6 +136,7 @@ struct IntakeState {
         isRowInDoubt = false
         if isNotified {
             isNotified = false
+            awaitsNews = true
             let wasAsleep = wakefulness.noteNotified()
             isWoken = wasAsleep
             // Deletes the row even if it may be gone: while it exists, every commit sends a notification.
@@ -148,7 +153,7 @@ struct IntakeState {
                 return .presume(lanes)
             }
         }
-        let poll = plan.next(at: now, isLow: isLow)
+        let poll = plan.next(at: now, missesNews: missesNews, isLow: isLow)
         phase = .polling(poll, begun: now)
         return .poll(poll)
     }
@@ -187,6 +192,7 @@ struct IntakeState {
         plan.note(work, of: poll, begun: begun, now: now)
         let claim = ClaimPlan(for: lanes, from: plan.place, maximumLanes: plan.maximumLanes, worker: worker)
         plan.note(claim, after: poll, end: work.end, now: now)
+        noteNews(after: poll, isFound: !claim.statements.isEmpty)
         let nextTakes = plan.nextTakes(after: begun.duration(to: now), at: now)
         var found = Wakefulness.Found(
             hasWork: needsFanOut || hasClaimedPresumed || claim.hasMoreSoon, pollTime: nextTakes)
@@ -197,6 +203,18 @@ struct IntakeState {
             found.nextDue = min(found.nextDue, dueIn)
         }
         phase = .planned(claim.statements, found)
+    }
+
+    /// What a notification tells of is usually a single push, which a poll at floors finds at once. A full poll would
+    /// delay it.
+    private mutating func noteNews(after poll: PollPlan.Poll, isFound: Bool) {
+        switch poll {
+        case .lanes: (awaitsNews, missesNews) = (false, false)
+        case .floors:
+            if awaitsNews, !isFound { missesNews = true }
+            awaitsNews = false
+        case .within: break
+        }
     }
 
     /// Notes the lanes to presume jobs in, if this worker serves their queues.

@@ -29,6 +29,9 @@ struct LaneFloors {
         var floor: LaneHead
         /// The number of jobs that were claimed from the lane recently. Each full poll halves it.
         var claimed = 0
+
+        /// Whether a poll is to begin at the floor.
+        var isOfUse: Bool { claimed > 0 && floor.place.lane.isShared }
     }
 
     private var lanes: [LanePlace: Knowledge] = [:]
@@ -36,20 +39,31 @@ struct LaneFloors {
     private var fullPollPairs = 0
     private var fullPollAt: ContinuousClock.Instant?
 
-    /// Whether the next poll is to be a full one.
-    func isFullPollDue(at now: ContinuousClock.Instant) -> Bool {
-        guard let fullPollAt, fullPollTook > max(Self.cheapPoll, Self.cheapPair * fullPollPairs) else { return true }
-        let pause = min(max(fullPollTook * Self.fullPolls, Self.interval.lowerBound), Self.interval.upperBound)
-        return now >= fullPollAt + pause
+    /// Whether the next poll is to be a full one. It is if there is no floor: another poll would take as long, and find
+    /// no new campaign. Where PostgreSQL is far away, the round trip alone makes every poll slow.
+    /// - Parameter missesNews: see ``restsFromFullPoll(at:missesNews:)``.
+    func isFullPollDue(at now: ContinuousClock.Instant, missesNews: Bool = false) -> Bool {
+        !restsFromFullPoll(at: now, missesNews: missesNews) || !hasFloors
+    }
+
+    /// Whether a full poll was slow, and so short a time ago that no other one should follow yet.
+    /// - Parameter missesNews: whether a producer has told of work that was not found at the floors, because it is a
+    ///   campaign or lies below a floor. Then only the part of the time that full polls may take counts.
+    func restsFromFullPoll(at now: ContinuousClock.Instant, missesNews: Bool = false) -> Bool {
+        guard let fullPollAt, fullPollTook > max(Self.cheapPoll, Self.cheapPair * fullPollPairs) else { return false }
+        let least = missesNews ? Duration.zero : Self.interval.lowerBound
+        let pause = min(max(fullPollTook * Self.fullPolls, least), Self.interval.upperBound)
+        return now < fullPollAt + pause
     }
 
     /// The floors at which a poll that is not full begins: those of the lanes from which most jobs were claimed, in
     /// order. A campaign's own lane is short and needs no floor.
     var floors: [LaneHead] {
-        lanes.values.filter { $0.claimed > 0 && $0.floor.place.lane.isShared }.sorted { $0.claimed > $1.claimed }
-            .prefix(Self.maximumCount).map(\.floor)
+        lanes.values.filter(\.isOfUse).sorted { $0.claimed > $1.claimed }.prefix(Self.maximumCount).map(\.floor)
             .sorted { $0.place < $1.place }
     }
+
+    private var hasFloors: Bool { lanes.values.contains(where: \.isOfUse) }
 
     /// Notes a full poll. A job that it found below a floor lowers that floor.
     mutating func noteFullPoll(_ found: [ReadyWork.Jobs], took time: Duration, now: ContinuousClock.Instant) {

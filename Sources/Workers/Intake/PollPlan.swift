@@ -83,14 +83,20 @@ struct PollPlan {
 
     /// What to poll at `now`. While there are jobs to claim, polls of campaigns take a tenth of the time, and so do
     /// polls of the queues that wait for room.
-    /// - Parameter isLow: whether a campaign's own lane could soon send more than it holds.
-    mutating func next(at now: ContinuousClock.Instant, isLow: (LanePlace) -> Bool = { _ in true }) -> Poll {
+    /// - Parameters:
+    ///   - missesNews: see ``LaneFloors/isFullPollDue(at:missesNews:)``.
+    ///   - isLow: whether a campaign's own lane could soon send more than it holds.
+    mutating func next(
+        at now: ContinuousClock.Instant, missesNews: Bool = false, isLow: (LanePlace) -> Bool = { _ in true }
+    ) -> Poll {
         if let roundPollAt, now < roundPollAt + roundPolls.pause {
             let ranges = currentRanges(at: now)
             if !ranges.isEmpty { return .within(ranges, own: ownLanes(at: now, where: isLow), atMost: maximumLanes) }
         }
         let campaigns = !hasJobs || campaignPollAt.map { now >= $0 + campaignPolls.pause } ?? true
-        guard floors.isFullPollDue(at: now) else { return .floors(floors.floors, campaigns: campaigns) }
+        guard floors.isFullPollDue(at: now, missesNews: missesNews) else {
+            return .floors(floors.floors, campaigns: campaigns)
+        }
         return .lanes(after: place, atMost: pollsAll ? .max : maximumLanes, campaigns: campaigns)
     }
 
@@ -207,10 +213,10 @@ struct PollPlan {
         recentLanes.note(lane, now: now)
     }
 
-    /// The lanes in which a notification may be presumed to announce jobs. None while polls begin at floors: a claim
+    /// The lanes in which a notification may be presumed to announce jobs. None while full polls are slow: a claim
     /// without a poll would pass over all that was claimed before.
     func presumed(at now: ContinuousClock.Instant) -> [LanePlace] {
-        floors.isFullPollDue(at: now) ? recentLanes.lanes(at: now) : []
+        floors.restsFromFullPoll(at: now) ? [] : recentLanes.lanes(at: now)
     }
 
     /// Notes that there was no job in the lanes in which jobs were presumed.

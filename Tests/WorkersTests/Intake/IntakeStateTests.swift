@@ -200,6 +200,48 @@ import Testing
         poll(&state)
     }
 
+    /// A producer may have told of a campaign, or of jobs that were created long before their commit.
+    @Test(arguments: [(false, false), (true, true), (true, false)])
+    func `polls whole lanes for a tenth of the time if it has not found at floors what it was told of`(
+        isNotified: Bool, findsJob: Bool
+    ) {
+        var state = make()
+        /// Polls, and claims what is found. Returns the poll.
+        func poll(finding work: ReadyWork, at begun: ContinuousClock.Instant, took time: Duration) -> PollPlan.Poll? {
+            guard case .poll(let poll) = state.next(at: begun) else { return nil }
+            // Without a connection, the queue is not polled by itself.
+            let lanes = work.jobs.map {
+                ClaimPlan.Candidate(tenantID: 1, place: $0.head.place, head: $0.head, isConnected: false)
+            }
+            state.noteFound(
+                work, lanes: lanes, worker: .init(maximumHeld: 400_000, maximumLeases: 20_000), needsFanOut: false,
+                now: begun + time)
+            if !lanes.isEmpty {
+                _ = state.next(at: begun + time)
+                state.noteClaimed([place], now: begun + time)
+            }
+            // The rest after the poll.
+            _ = state.next(at: begun + time)
+            return poll
+        }
+        let nothing = ReadyWork(jobs: [], fanOuts: [], end: nil)
+        let whole = poll(finding: work(), at: start, took: .milliseconds(50))
+        #expect(whole == .lanes(after: .start, atMost: 500, campaigns: true))
+        if isNotified { state.noteNotified() }
+        let next = poll(
+            finding: findsJob ? work() : nothing, at: start + .milliseconds(100), took: .milliseconds(1))
+        guard case .floors = next else {
+            Issue.record("\(String(describing: next))")
+            return
+        }
+        let later = poll(finding: nothing, at: start + .milliseconds(500), took: .milliseconds(1))
+        if case .lanes = later {
+            #expect(isNotified && !findsJob)
+        } else {
+            #expect(!isNotified || findsJob)
+        }
+    }
+
     @Test func `has its row taken away when it finds work without having been notified`() {
         var state = asleep()
         poll(&state, finding: work())

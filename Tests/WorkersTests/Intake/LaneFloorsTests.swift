@@ -45,6 +45,14 @@ import Testing
         #expect(floors(fullPollTook: .seconds(8)).isFullPollDue(at: start + .seconds(5)))
     }
 
+    @Test func `is at their beginning for a tenth of the time, if news were not found`() {
+        let slow = floors(fullPollTook: .milliseconds(50))
+        #expect(!slow.isFullPollDue(at: start + .milliseconds(499), missesNews: true))
+        #expect(slow.isFullPollDue(at: start + .milliseconds(500), missesNews: true))
+        let slower = floors(fullPollTook: .milliseconds(300))
+        #expect(!slower.isFullPollDue(at: start + .milliseconds(2900), missesNews: true))
+    }
+
     @Test func `is at what has waited longest`() {
         var floors = floors(fullPollTook: .milliseconds(50), finding: .seconds(-3))
         #expect(floors.floors == [LaneHead(place, runAt: 2_000_000, jobID: 1)])

@@ -87,6 +87,19 @@ import Testing
         #expect(plan.next(at: start + .seconds(1)) == .lanes(after: .start, atMost: 500, campaigns: true))
     }
 
+    /// PostgreSQL may be far away, or one poll have been held up. Then the next poll would cost as much at floors, and
+    /// find no new campaign.
+    @Test func `are all of each after a slow poll, too, as long as there is no floor`() {
+        var plan = PollPlan()
+        poll(&plan, finding: work(1...2), took: .milliseconds(50))
+        plan.noteClaimed(from: LanePlace(7, .bulk), now: start)
+        let now = start + .milliseconds(100)
+        #expect(plan.next(at: now) == .lanes(after: .start, atMost: 500, campaigns: false))
+        #expect(plan.presumed(at: now) == [], "a claim without a poll would take as long")
+        plan.noteClaimed(from: LanePlace(2, .bulk), now: start)
+        #expect(plan.next(at: now) == .floors([LaneHead(LanePlace(2, .bulk), runAt: 1, jobID: 1)], campaigns: false))
+    }
+
     @Test func `look at campaigns for a tenth of the time, and at lanes more often`() {
         var plan = PollPlan()
         poll(&plan, finding: work(1...2), took: .milliseconds(30))
