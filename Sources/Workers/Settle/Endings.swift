@@ -119,7 +119,8 @@ struct Endings {
     private var triesLockedAt: ContinuousClock.Instant
     /// Jobs that PostgreSQL refuses, by what was to happen to them.
     private var refused = Dictionary(uniqueKeysWithValues: Batch.Kind.allCases.map { ($0, RefusedJobs()) })
-    /// When jobs that are through are written even if they are few.
+    /// When jobs that are through are written even if they are few: an interval after the last time. If nothing was
+    /// written for a while, that is in the past, and the first job does not wait.
     private var nextTurn: ContinuousClock.Instant
     private(set) var isStopping = false
 
@@ -135,6 +136,9 @@ struct Endings {
         through.count >= Self.enoughSmallJobs
             || through.count >= Self.enoughJobs && recipientsThrough >= Self.enoughRecipients
     }
+
+    /// Whether there are jobs to write now.
+    func isDue(now: ContinuousClock.Instant) -> Bool { hasEnough || !through.isEmpty && now >= nextTurn }
 
     /// Why PostgreSQL probably refuses all jobs, and whether that is certain enough for a report; nil if it does not.
     var prevention: (problem: String, isConfirmed: Bool)? {
@@ -158,7 +162,7 @@ struct Endings {
         now: ContinuousClock.Instant, hasGivenUp: Bool, using generator: inout some RandomNumberGenerator
     ) -> Step {
         if isUnderWay { return .wait(interval) }
-        if batches.isEmpty, !through.isEmpty, isStopping || hasEnough || now >= nextTurn {
+        if batches.isEmpty, !through.isEmpty, isStopping || isDue(now: now) {
             through = addBatches(of: through, using: &generator)
             countRecipients()
         }
@@ -167,14 +171,14 @@ struct Endings {
             triesLockedAt = now + Self.lockedPause
         }
         if batches.isEmpty { retryRefused(now: now, using: &generator) }
-        if now >= nextTurn { nextTurn = now + interval }
         if !batches.isEmpty {
+            if now >= nextTurn { nextTurn = now + interval }
             isUnderWay = true
             return .write(batches.removeFirst())
         }
         let isWaiting = !locked.isEmpty || refused.values.contains { !$0.isEmpty }
         if isStopping, through.isEmpty, !isWaiting || hasGivenUp { return .end }
-        return .wait(now.duration(to: nextTurn))
+        return .wait(now < nextTurn ? now.duration(to: nextTurn) : interval)
     }
 
     /// Notes the answer to the last batch.

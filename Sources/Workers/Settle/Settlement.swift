@@ -56,8 +56,8 @@ struct Settlement {
     /// Why PostgreSQL probably refuses all ends, and whether that is certain enough for a report; nil if it does not.
     var prevention: (problem: String, isConfirmed: Bool)? { endings.prevention }
 
-    /// Whether there are enough jobs to end before the end of the interval.
-    var hasEnough: Bool { endings.hasEnough }
+    /// Whether there are jobs that are through to be written now.
+    func hasDueEndings(now: ContinuousClock.Instant) -> Bool { endings.isDue(now: now) }
 
     // MARK: Events
 

@@ -78,13 +78,13 @@ final class Settler {
     /// Takes a job that is through: every recipient has an outcome or the job was closed, and nothing is in flight.
     func take(_ job: HeldJob) {
         settlement.take(job)
-        if settlement.hasEnough { endingSignal.raise() }
+        wakeEndings()
     }
 
     /// Closes a job, and takes it at once if it has nothing in flight.
     func close(_ job: HeldJob, _ reason: HeldJob.Closing) {
         settlement.close(job, reason)
-        if settlement.hasEnough { endingSignal.raise() }
+        wakeEndings()
     }
 
     /// Reports that a job ends without having been sent.
@@ -108,6 +108,9 @@ final class Settler {
         flushSignal.raise()
     }
 
+    /// Has jobs written that are through, if they need not wait for more of them.
+    private func wakeEndings() { if settlement.hasDueEndings(now: .now) { endingSignal.raise() } }
+
     private func follow(_ consequences: Settlement.Consequences) {
         if consequences.lost > 0 { report(.leasesLost(consequences.lost)) }
         for job in consequences.hindered {
@@ -116,7 +119,7 @@ final class Settler {
         for campaign in consequences.judged { delegate?.campaignHasAnswers(campaign) }
         for job in consequences.renewed { delegate?.leaseWasRenewed(of: job) }
         if consequences.wantsRound { flushSignal.raise() }
-        if settlement.hasEnough { endingSignal.raise() }
+        wakeEndings()
     }
 
     // MARK: Endings
@@ -238,7 +241,7 @@ final class Settler {
             // A job may be gone before the statement about it that failed is repeated.
             if jobs.count == 0 { noteStored() }
             settlement.beginRound(now: .now)
-            if settlement.hasEnough { endingSignal.raise() }
+            wakeEndings()
             while !settlement.isOver, let step = settlement.nextRenewal(now: .now, using: &generator) {
                 await carryOut(step)
             }
