@@ -193,6 +193,7 @@ struct PollPlan {
         // Another poll does not change which lane comes next in the round, or whether there is anything to claim in it.
         guard poll.isOfRound else { return }
         hasJobs = !claim.quotas.isEmpty
+        if !hasJobs { recentLanes.noteNothingFound() }
         isPartial = end != nil
         // While a queue waits for room, the worker must not sleep either.
         pollsAll = !hasJobs && claim.leftOut.isEmpty && (pollsAll || isPartial)
@@ -220,5 +221,5 @@ struct PollPlan {
     }
 
     /// Notes that there was no job in the lanes in which jobs were presumed.
-    mutating func notePresumedInVain() { recentLanes = RecentLanes() }
+    mutating func notePresumedInVain() { recentLanes.noteInVain() }
 }
