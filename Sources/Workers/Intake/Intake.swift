@@ -88,10 +88,12 @@ final class Intake {
             case .claim(let quotas):
                 await carryOut(\.claims) { () throws(PostgresError) in try await self.claim(quotas) }
             case .fallAsleep:
+                let begun = ContinuousClock.now
                 let isWritten: Void? = await store.attempt {
                     try await $0.fallAsleep(workerID, serving: settings.queues)
                 }
-                state.noteRow(isWritten: isWritten != nil, now: .now)
+                let now = ContinuousClock.now
+                state.noteRow(isWritten: isWritten != nil, took: begun.duration(to: now), now: now)
             case .wait(let pause): await signal.wait(atMost: pause)
             case .rest(let pause): await stopSignal.wait(atMost: pause)
             case .end(let hasRow):

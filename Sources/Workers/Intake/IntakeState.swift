@@ -16,7 +16,7 @@ struct IntakeState {
         case presume([LanePlace])
         /// Claim jobs. Answered by ``noteClaimed(_:now:)`` or ``noteFailed()``.
         case claim([ClaimQuota])
-        /// Write the row. Answered by ``noteRow(isWritten:now:)``.
+        /// Write the row. Answered by ``noteRow(isWritten:took:now:)``.
         case fallAsleep
         /// Wait for this time, or until there is a reason to poll.
         case wait(Duration)
@@ -50,6 +50,8 @@ struct IntakeState {
     private var phase = Phase.awake
     private var wakefulness: Wakefulness
     private var plan: PollPlan
+    /// How long it takes to write the row: it is found by its key, and PostgreSQL does not wait for the disk.
+    private var roundTrips = RoundTrips()
     /// Whether a producer has notified this worker since the last poll began.
     private var isNotified = false
     /// Whether a notification has just woken this worker.
@@ -88,7 +90,11 @@ struct IntakeState {
 
     /// Notes that PostgreSQL was out of reach, or that this worker did not listen. Producers may not know that it
     /// sleeps, and it may have missed a notification.
-    mutating func noteRowInDoubt() { isRowInDoubt = true }
+    mutating func noteRowInDoubt() {
+        isRowInDoubt = true
+        // Another server may be in use now.
+        roundTrips = RoundTrips()
+    }
 
     /// Claims nothing more.
     mutating func stop() { isStopping = true }
@@ -188,7 +194,9 @@ struct IntakeState {
         _ work: ReadyWork, lanes: [ClaimPlan.Candidate], worker: ClaimPlan.Worker, needsFanOut: Bool,
         now: ContinuousClock.Instant
     ) {
-        guard case .polling(let poll, let begun) = phase else { fatalError("there was no poll") }
+        guard case .polling(let poll, let sent) = phase else { fatalError("there was no poll") }
+        // How often to poll depends on what polls cost, not on how far away PostgreSQL is.
+        let begun = min(now, sent + roundTrips.shortest)
         plan.note(work, of: poll, begun: begun, now: now)
         let claim = ClaimPlan(for: lanes, from: plan.place, maximumLanes: plan.maximumLanes, worker: worker)
         plan.note(claim, after: poll, end: work.end, now: now)
@@ -245,8 +253,9 @@ struct IntakeState {
     /// Notes that the row that makes producers notify this worker was written, or refused. Then this worker polls as if
     /// it were there: each ``EngineSettings/idlePoll``, and the row is written again after some seconds. If PostgreSQL
     /// was out of reach, ``noteRowInDoubt()`` follows.
-    mutating func noteRow(isWritten: Bool, now: ContinuousClock.Instant) {
+    mutating func noteRow(isWritten: Bool, took time: Duration, now: ContinuousClock.Instant) {
         guard case .writingRow(let pause) = phase else { fatalError("there was no row to write") }
+        if isWritten { roundTrips.note(time) }
         let hasLasted = wakefulness.noteRow(isWritten: isWritten, now: now)
         phase = .awake
         if let pause, hasLasted, !isRowInDoubt { phase = .waiting(pause) }

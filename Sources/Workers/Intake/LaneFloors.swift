@@ -40,7 +40,7 @@ struct LaneFloors {
     private var fullPollAt: ContinuousClock.Instant?
 
     /// Whether the next poll is to be a full one. It is if there is no floor: another poll would take as long, and find
-    /// no new campaign. Where PostgreSQL is far away, the round trip alone makes every poll slow.
+    /// no new campaign.
     /// - Parameter missesNews: see ``restsFromFullPoll(at:missesNews:)``.
     func isFullPollDue(at now: ContinuousClock.Instant, missesNews: Bool = false) -> Bool {
         !restsFromFullPoll(at: now, missesNews: missesNews) || !hasFloors

@@ -21,7 +21,7 @@ struct Wakefulness {
     struct Found {
         /// Whether there was something to claim or to fan out.
         var hasWork = false
-        /// How long the poll took, without the claim.
+        /// How long the poll took, without the claim, and without the way to PostgreSQL and back.
         var pollTime = Duration.zero
         /// Whether there may be more work than the poll reached.
         var isPartial = false

@@ -44,7 +44,7 @@ import Testing
         poll(&state)
         let step = state.next(at: start)
         #expect(step == .fallAsleep)
-        state.noteRow(isWritten: true, now: start)
+        state.noteRow(isWritten: true, took: .zero, now: start)
         poll(&state)
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(5)))
@@ -138,7 +138,7 @@ import Testing
             poll(&state)
             _ = state.next(at: start)
         }
-        state.noteRow(isWritten: true, now: start)
+        state.noteRow(isWritten: true, took: .zero, now: start)
         poll(&state)
         _ = state.next(at: start)
     }
@@ -275,7 +275,7 @@ import Testing
                     worker: .init(maximumHeld: 400_000, maximumLeases: 20_000), needsFanOut: false, now: now)
             case .fallAsleep:
                 tries += 1
-                state.noteRow(isWritten: false, now: now)
+                state.noteRow(isWritten: false, took: .zero, now: now)
             case .wait(let pause):
                 #expect(pause <= .milliseconds(500))
                 now += pause
@@ -301,7 +301,7 @@ import Testing
             case .fallAsleep:
                 now += took
                 hasJustWritten = true
-                state.noteRow(isWritten: !isRefused, now: now)
+                state.noteRow(isWritten: !isRefused, took: took, now: now)
             case .wait(let pause):
                 hasJustWritten = false
                 now += pause
@@ -315,6 +315,49 @@ import Testing
         #expect(pollsAfterRow(took: .milliseconds(1)) == 0)
         #expect(pollsAfterRow(took: .seconds(8)) > 2, "the former row counts for twelve seconds")
         #expect(pollsAfterRow(took: .milliseconds(1), isRefused: true) > 5)
+    }
+
+    /// Sleeps until its row was written twice, and finds work with the next poll. Returns how long it then rests.
+    /// - Parameter roundTrip: the time to PostgreSQL and back, without which a poll takes a millisecond.
+    private func restAfterWork(roundTrip: Duration, isInterrupted: Bool = false) -> IntakeState.Step? {
+        var state = make()
+        var (now, rows) = (start, 0)
+        while true {
+            switch state.next(at: now) {
+            case .poll:
+                now += roundTrip + .milliseconds(1)
+                let isWork = rows == 2
+                let found = isWork ? work() : ReadyWork(jobs: [], fanOuts: [], end: nil)
+                // Without a connection, the queue is not polled by itself.
+                let lanes = found.jobs.map {
+                    ClaimPlan.Candidate(tenantID: 1, place: $0.head.place, head: $0.head, isConnected: false)
+                }
+                state.noteFound(
+                    found, lanes: lanes, worker: .init(maximumHeld: 400_000, maximumLeases: 20_000),
+                    needsFanOut: false, now: now)
+                guard isWork else { continue }
+                _ = state.next(at: now)
+                state.noteClaimed([place], now: now)
+                let step = state.next(at: now)
+                return step == .takeRowAway ? state.next(at: now) : step
+            case .fallAsleep:
+                now += roundTrip
+                rows += 1
+                state.noteRow(isWritten: true, took: roundTrip, now: now)
+                if rows == 2, isInterrupted { state.noteRowInDoubt() }
+            case .wait(let pause): now += pause
+            case let step:
+                Issue.record("\(step)")
+                return nil
+            }
+        }
+    }
+
+    @Test func `polls as often where PostgreSQL is far away`() {
+        #expect(restAfterWork(roundTrip: .microseconds(200)) == .wait(.milliseconds(10)))
+        #expect(restAfterWork(roundTrip: .milliseconds(20)) == .wait(.milliseconds(10)))
+        let unknown = restAfterWork(roundTrip: .milliseconds(20), isInterrupted: true)
+        #expect(unknown == .wait(.milliseconds(210)), "the way to another server may be shorter")
     }
 
     @Test func `falls asleep again when its row is in doubt`() {
@@ -331,7 +374,7 @@ import Testing
             poll(&state, finding: work(dueIn: .milliseconds(2)))
             _ = state.next(at: start)
         }
-        state.noteRow(isWritten: true, now: start)
+        state.noteRow(isWritten: true, took: .zero, now: start)
         poll(&state, finding: work(dueIn: .milliseconds(2)))
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(2)))

@@ -207,7 +207,7 @@ struct IntakeWorld {
             hasToPoll = isWritten && !hasRow
             if isWritten, sabotage != .writesNoRow { hasRow = true }
             isRowRefused = !isWritten
-            state.noteRow(isWritten: isWritten, now: now)
+            state.noteRow(isWritten: isWritten, took: .zero, now: now)
         case .wait(let pause): wait(pause)
         case .rest(let pause):
             if !hasFailed { fail(.noSpinning, "it rests although nothing has failed") }
