@@ -19,7 +19,7 @@ struct `Behind PgBouncer in transaction mode` {
             var clients: [PostgresConnection] = []
             for _ in 0..<6 {
                 clients.append(
-                    try await PostgresConnection.connect(
+                    try await PostgresConnection.connectPatiently(
                         to: try pooler.address(of: database), as: "test", on: database.loop))
             }
             let tasks = (0..<240).map { (number: Int64) in
@@ -46,8 +46,8 @@ struct `Behind PgBouncer in transaction mode` {
                 "alter database \(database.name) set default_transaction_isolation = serializable")
             let pooler = try await PgBouncer(poolSize: 1)
             let address = try pooler.address(of: database)
-            let command = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
-            let producer = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+            let command = try await PostgresConnection.connectPatiently(to: address, as: "test", on: database.loop)
+            let producer = try await PostgresConnection.connectPatiently(to: address, as: "test", on: database.loop)
             let settings = Statement(
                 "settings",
                 """
@@ -55,8 +55,11 @@ struct `Behind PgBouncer in transaction mode` {
                                  current_setting('transaction_isolation')) as all
                 """)
             command.terms = StatementTerms(program: "Юлия")
+            // A statement waits for a lock for four fifths of its own time.
+            let lockTimeout = "\(TestServer.patience.components.seconds * 4 / 5)s"
             for _ in 0..<3 {
-                #expect(try await command.execute(settings).one().text("all") == "8s Юлия read committed")
+                let own = try await command.execute(settings).one().text("all")
+                #expect(own == "\(lockTimeout) Юлия read committed")
                 let others = try await producer.execute(settings).one().text("all")
                 #expect(others.hasPrefix("0") && others.hasSuffix("serializable") && !others.contains("Юлия"))
             }
@@ -78,7 +81,7 @@ struct `Behind PgBouncer in transaction mode` {
                 """)
             let pooler = try await PgBouncer(poolSize: 1)
             let address = try pooler.address(of: database)
-            let worker = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+            let worker = try await PostgresConnection.connectPatiently(to: address, as: "test", on: database.loop)
             let lack = try await worker.prepareWorkerSession()
             #expect(lack?.role == TestServer.superuser)
             #expect(lack?.settings.contains("plan_cache_mode = force_generic_plan") == true)
@@ -89,14 +92,14 @@ struct `Behind PgBouncer in transaction mode` {
             // The test's server has the JIT compiler off, ends no idle session, sends warnings, and limits neither the
             // time to wait for a lock nor that of a transaction.
             #expect(lack?.settings.count == WorkerSettings.all.count - 5)
-            let producer = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+            let producer = try await PostgresConnection.connectPatiently(to: address, as: "test", on: database.loop)
             #expect(try await producer.execute(Self.planMode).one().text("plan_cache_mode") == "auto")
             for client in [worker, producer] { client.close() }
             await pooler.end()
 
             try await direct.setUpWorkerRole(TestServer.superuser)
             let next = try await PgBouncer(poolSize: 1)
-            let prepared = try await PostgresConnection.connect(
+            let prepared = try await PostgresConnection.connectPatiently(
                 to: try next.address(of: database), as: "test", on: database.loop)
             #expect(try await prepared.prepareWorkerSession() == nil)
             prepared.close()
@@ -115,8 +118,8 @@ struct `Behind PgBouncer in transaction mode` {
             let pooler = try await PgBouncer(login: login, poolSize: 1)
             let address = try pooler.address(of: database)
             let clients = [
-                acme: try await PostgresConnection.connect(to: address, as: "test", on: database.loop),
-                beta: try await PostgresConnection.connect(to: address, as: "test", on: database.loop),
+                acme: try await PostgresConnection.connectPatiently(to: address, as: "test", on: database.loop),
+                beta: try await PostgresConnection.connectPatiently(to: address, as: "test", on: database.loop),
             ]
             /// Returns the error of a call in a transaction of the role's client, which is rolled back; empty if there
             /// is none.
@@ -161,7 +164,7 @@ struct `Behind PgBouncer in transaction mode` {
             let address = try pooler.address(of: database)
             var runs: [Task<[String], any Error>] = []
             for _ in 0..<3 {
-                let client = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+                let client = try await PostgresConnection.connectPatiently(to: address, as: "test", on: database.loop)
                 runs.append(
                     Task {
                         _ = actor
@@ -173,11 +176,11 @@ struct `Behind PgBouncer in transaction mode` {
             for run in runs { applied += try await run.value }
             #expect(applied.sorted() == Migration.all.map(\.name))
 
-            let client = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+            let client = try await PostgresConnection.connectPatiently(to: address, as: "test", on: database.loop)
             defer { client.close() }
             let count = try await client.transaction {
                 try await client.runScript("create temp table stage (n int8) on commit drop")
-                _ = try await client.copyIn(Statement("copy", "copy stage from stdin"), within: .seconds(10)) {
+                _ = try await client.copyIn(Statement("copy", "copy stage from stdin"), within: TestServer.patience) {
                     writer in
                     try await writer.write(Array("1\n2\n3\n".utf8))
                 }
@@ -192,7 +195,7 @@ struct `Behind PgBouncer in transaction mode` {
     @Test func `no command moves a tenant`() async throws {
         try await withMoveWorld { _, world in
             let pooler = try await PgBouncer()
-            let shared = try await PostgresConnection.connect(
+            let shared = try await PostgresConnection.connectPatiently(
                 to: try pooler.address(of: world.there), as: "test", on: world.there.loop)
             let own = TenantMover.Place(try await world.here.connect(), name: "one")
             let mover = TenantMover("acme", from: own, to: .init(shared, name: "two"))

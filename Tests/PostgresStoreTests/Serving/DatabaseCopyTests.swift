@@ -44,7 +44,7 @@ import Transport
         try await loop.run { actor in
             func connect(to server: PrivatePostgres) async throws -> PostgresConnection {
                 let address = try DatabaseAddress(url: server.connectionString(), environment: [:])
-                return try await PostgresConnection.connect(to: address, as: "test", on: actor.loop)
+                return try await PostgresConnection.connectPatiently(to: address, as: "test", on: actor.loop)
             }
             let before = try await connect(to: primary)
             _ = try await Migrator(before).run()

@@ -116,7 +116,7 @@ extension `A tenant's quota` {
         try await loop.run { actor in
             func connect(to server: PrivatePostgres, as login: String) async throws -> PostgresConnection {
                 let address = try DatabaseAddress(url: server.connectionString(user: login), environment: [:])
-                return try await PostgresConnection.connect(to: address, as: "test", on: actor.loop)
+                return try await PostgresConnection.connectPatiently(to: address, as: "test", on: actor.loop)
             }
             let store = try await connect(to: primary, as: PrivatePostgres.superuser)
             _ = try await Migrator(store).run()

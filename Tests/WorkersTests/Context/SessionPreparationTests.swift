@@ -89,7 +89,7 @@ struct `The sessions of an engine` {
         let old = try await PrivatePostgres.start(reaper: reaper)
         try await loop.run { actor in
             let address = try DatabaseAddress(url: old.connectionString(), environment: [:])
-            let connection = try await PostgresConnection.connect(to: address, as: "test", on: actor.loop)
+            let connection = try await PostgresConnection.connectPatiently(to: address, as: "test", on: actor.loop)
             _ = try await Migrator(connection).run()
             connection.close()
         }

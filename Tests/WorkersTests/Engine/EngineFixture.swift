@@ -156,6 +156,7 @@ final class EngineFixture {
         settings.binaryEndpoint = simulator.binaryPort.map(endpoint)
         settings.feedbackEndpoint = simulator.feedbackPort.map(endpoint)
         settings.settingsRefresh = .milliseconds(100)
+        settings.startTime = TestServer.patience
         settings.drain = .seconds(5)
         return settings
     }
