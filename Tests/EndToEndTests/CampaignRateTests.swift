@@ -8,12 +8,16 @@ extension `Measured processes` {
     @Suite struct `A campaign's own rate` {
         private static let devices = 4000
         private static let rate = 100.0
+        /// Of the simulator's answers, in milliseconds. Some are due all the time, and show how late it is.
+        private static let latency = 20
+        private static let rules = #"{"latency_ms": \#(latency)}"#
 
         /// Two workers send a campaign at 100 a second, and another campaign in the same lane of the same queue.
         @Test func `holds across workers, is in nobody's way, and follows when it is changed`() async throws {
             try await withRig {
                 $0.devices = Self.devices
-                $0.rules = #"{"latency_ms": 20}"#
+                $0.rules = Self.rules
+                $0.sql = PermitRecord.keeping
             } _: { rig in
                 for _ in 0..<2 { try await rig.startWorker().says("started") }
                 try await rig.startCampaign(key: "slow", options: ", max_rate => \(Self.rate)")
@@ -31,44 +35,56 @@ extension `Measured processes` {
                     let hasSingle = try await rig.number(single) == 1
                     return try await ended("fast", rig) == Self.devices && hasSingle
                 }
-                // At this rate, so many take forty seconds.
-                #expect(try await ended("slow", rig) < Self.devices / 2, "the others waited for it")
+                // At this rate, all of them take forty seconds.
+                #expect(try await ended("slow", rig) < Self.devices * 3 / 4, "the others waited for it")
                 try await expectLittleAhead(rig)
-                try await eventually("a thousand at this rate", within: .seconds(60)) {
-                    try await ended("slow", rig) > 1000
+                try await eventually("fifteen hundred at this rate", within: .seconds(60)) {
+                    try await ended("slow", rig) > 1500
                 }
 
                 #expect(
                     try await rig.admin(["campaign", "set", "\(rig.queue)", "slow", "--max-rate", "600/min"]).code == 0)
-                let changed = Int(Date().timeIntervalSince1970 * 1e6)
+                let changed = Self.now
                 let shown = try await rig.admin(["campaign", "show", "\(rig.queue)", "slow"])
                 #expect(shown.output.contains(/max rate +10\n/), "\(shown.output)")
                 let before = try await ended("slow", rig)
                 try await eventually("some at the new rate", within: .seconds(60)) {
                     try await ended("slow", rig) >= before + 80
                 }
-                let lifted = Int(Date().timeIntervalSince1970 * 1e6)
+                let lifted = Self.now
+                let left = try await Self.devices - ended("slow", rig)
+                let stopwatch = Stopwatch()
                 #expect(
                     try await rig.admin(["campaign", "set", "\(rig.queue)", "slow", "--max-rate", "none"]).code == 0)
                 try await rig.waitUntilFinished()
+                // The workers have five seconds to follow.
+                let limit = Duration.seconds(5 + Double(left) / Self.rate / 3)
+                #expect(stopwatch.quietTime < limit, "\(left) pushes without a rate")
 
-                let root = try await rig.number("select id from pushq.campaign where key = 'slow'")
                 let audit = try await rig.audit()
                 audit.expectWhole()
-                let record = try PushRecord(files: rig.recordFiles)
-                let times = record.pushes.filter { $0.key.root == root }.values.flatMap { $0.map(\.at) }
-                expectRates(times.sorted(), changedAt: changed, liftedAt: lifted)
+                let root = try await rig.number("select id from pushq.campaign where key = 'slow'")
+                let times = try arrivals(rig) { $0.root == root }
+                let permits = try await PermitRecord(from: rig.store.current()).times { $0.campaignID == root }
+                try expectWithinRate(times.filter { $0 < lifted }, permits, rig)
+                let reached = PacedArrivals.reached(Self.rate, by: times.filter { $0 < changed })
+                #expect(reached >= 0.9, "in the best three seconds")
+                // A worker holds permits for a quarter of a second.
+                let slowed = permits.filter { $0 > changed + 300_000 }
+                let slowest = SimulatorRecord.maximumCount(of: slowed[...], within: 1_000_000)
+                #expect(!slowed.isEmpty && slowest <= 12, "\(slowest) permits in a second at 10")
             }
         }
 
-        /// At this rate, a wave takes four seconds. The second wave is due an hour after the first.
+        /// At this rate, a wave takes six seconds. The second wave is due an hour after the first.
         @Test func `holds in each wave of a campaign at a local time, and nobody gets it before that time`()
             async throws
         {
             try await withRig {
-                $0.devices = 800
-                $0.rules = #"{"latency_ms": 20}"#
+                $0.devices = 1200
+                $0.rules = Self.rules
                 $0.sql = """
+                    \(PermitRecord.keeping)
                     insert into pushq.profile (queue_id, device_id, time_zone)
                     select queue_id, id, case when (id >> 10) % 2 = 0 then 'UTC' else 'Etc/GMT+1' end from pushq.device
                     """
@@ -81,21 +97,26 @@ extension `Measured processes` {
                         "--local-time", String(time), "--max-rate", "\(Int(Self.rate))",
                     ], input: #"{"aps":{"alert":"Good morning"}}"#)
                 #expect(started.code == 0, "\(started.errors)")
-                try await rig.waitUntilEnded(400)
-                let passed = Int(Date().timeIntervalSince1970 * 1e6)
+                try await rig.waitUntilEnded(600)
+                let passed = Self.now
                 try await rig.letAnHourPass()
                 try await rig.waitUntilFinished()
 
                 let audit = try await rig.audit()
                 audit.expectWhole()
-                let pushes = try PushRecord(files: rig.recordFiles).pushes
+                let permits = try await PermitRecord(from: rig.store.current()).times()
+                try expectWithinRate(try arrivals(rig) { _ in true }, permits, rig)
                 for (zone, isDue) in [(0, { $0 < passed }), (1, { $0 > passed })] as [(Int64, (Int) -> Bool)] {
-                    let times = pushes.filter { $0.key.key >> 10 & 1 == zone }.values.flatMap { $0.map(\.at) }.sorted()
-                    #expect(times.count == 400 && times.allSatisfy(isDue), "at another time than in their zone")
-                    expectPaced(times)
+                    let times = try arrivals(rig) { $0.key >> 10 & 1 == zone }
+                    #expect(times.count == 600 && times.allSatisfy(isDue), "at another time than in their zone")
+                    // A wave is too short to wait for three seconds in which a busy machine has nothing else to do.
+                    let reached = PacedArrivals.reached(Self.rate, by: times)
+                    #expect(reached >= 0.7, "in the best three seconds of a wave")
                 }
             }
         }
+
+        private static var now: Int { Int(Date().timeIntervalSince1970 * 1e6) }
 
         private func ended(_ key: String, _ rig: Rig) async throws -> Int {
             Int(try await rig.number("select total - waiting from pushq.campaign_progress where key = '\(key)'"))
@@ -110,29 +131,18 @@ extension `Measured processes` {
             #expect(made <= (8 + 4) * 200, "\(made) in jobs")
         }
 
-        private func expectPaced(_ times: [Int]) {
-            // A tenth is allowed for the burst. A permit may be used 100 ms late, and a busy machine may record an
-            // arrival nearly a second late. If permits were used twice, there would be twice as many.
-            let most = SimulatorRecord.maximumCount(of: times[...], within: 3_000_000)
-            #expect(Double(most) <= 3 * Self.rate * 1.4, "\(most) in three seconds")
-            let best = SimulatorRecord.maximumCount(of: times.dropFirst(50), within: 3_000_000)
-            #expect(Double(best) >= 3 * Self.rate * 0.95, "\(best) in three seconds")
-            guard let first = times.first, let last = times.last else { return }
-            let all = Double(last - first) / 1e6
-            #expect(Double(times.count) <= Self.rate * all + Self.rate * 0.3, "\(times.count) in \(all) s")
+        /// The times of the arrivals of some pushes, ascending, in microseconds since 1970.
+        private func arrivals(_ rig: Rig, where isMeant: (APNsID) -> Bool) throws -> [Int] {
+            try PushRecord(files: rig.recordFiles).pushes.filter { isMeant($0.key) }.values.flatMap { $0.map(\.at) }
+                .sorted()
         }
 
-        private func expectRates(_ times: [Int], changedAt changed: Int, liftedAt lifted: Int) {
-            expectPaced(times.filter { $0 < changed })
-            // The workers have five seconds to follow.
-            let slowed = times.filter { $0 > changed + 5_000_000 && $0 < lifted }
-            let slowest = SimulatorRecord.maximumCount(of: slowed[...], within: 1_000_000)
-            #expect(slowest <= 14, "\(slowest) in a second at 10")
-            // At least two and a half thousand recipients are left.
-            let free = times.filter { $0 > lifted + 5_000_000 }
-            let fastest = SimulatorRecord.maximumCount(of: times.filter { $0 > lifted }[...], within: 1_000_000)
-            #expect(Double(fastest) > 3 * Self.rate, "\(fastest) in a second without a rate")
-            #expect(free.count < 2000, "\(free.count) came later than five seconds")
+        private func expectWithinRate(_ times: [Int], _ permits: [Int], _ rig: Rig) throws {
+            let record = try SimulatorRecord(path: rig.recordFiles[0])
+            PacedArrivals(
+                rate: Self.rate, burst: Self.rate / 10, permits: permits, arrivals: times,
+                delay: record.longestDelay(beyond: Self.latency * 1000)
+            ).expectWithinRate()
         }
     }
 }

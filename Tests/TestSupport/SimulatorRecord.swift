@@ -43,9 +43,6 @@ package struct SimulatorRecord {
         events.filter { $0.event == "arrived" && $0.topic == topic }.map(\.at).sorted()
     }
 
-    /// The maximum number of arrivals within any second.
-    package var maximumPerSecond: Int { Self.maximumCount(of: arrivals[...], within: 1_000_000) }
-
     /// The maximum number of times within any span of `span` microseconds. The times are ascending.
     package static func maximumCount(of times: ArraySlice<Int>, within span: Int) -> Int {
         var first = times.startIndex
@@ -55,6 +52,23 @@ package struct SimulatorRecord {
             maximum = max(maximum, last - first + 1)
         }
         return maximum
+    }
+
+    /// The longest time, in microseconds, by which an answer was later than `latency` after its push. For so long the
+    /// simulator stood still or was busy with other pushes. What arrived in that time, it has noted as much too late.
+    /// - Parameter latency: of the simulator's rules, in microseconds; so long that answers are due all the time.
+    package func longestDelay(beyond latency: Int) -> Int {
+        var arrivedAt: [String: Int] = [:]
+        var longest = 0
+        for event in events {
+            guard let id = event.apnsID else { continue }
+            if event.event == "arrived" {
+                arrivedAt[id] = event.at
+            } else if event.event == "answered", let before = arrivedAt.removeValue(forKey: id) {
+                longest = max(longest, event.at - before - latency)
+            }
+        }
+        return longest
     }
 
     /// The seconds from each answer with `status` to the next arrival of the same push, grouped by the number of such

@@ -55,17 +55,6 @@ package struct PushRecord {
         max((pushes[id] ?? []).count(where: \.mayHaveReachedDevice) - 1, 0)
     }
 
-    /// The maximum number of arrivals within any second.
-    package var maximumPerSecond: Int {
-        var first = 0
-        var maximum = 0
-        for last in arrivals.indices {
-            while arrivals[last] - arrivals[first] >= 1_000_000 { first += 1 }
-            maximum = max(maximum, last - first + 1)
-        }
-        return maximum
-    }
-
     /// Reads the lines of a run, and returns the next free connection number. Skips a last line that is not complete; a
     /// killed simulator may leave one.
     private mutating func read(_ text: String, connectionsFrom first: Int) -> Int {
