@@ -5,8 +5,7 @@ import Testing
 
 extension `Measured processes` {
     @Suite struct `Orders to a campaign` {
-        /// The allowed time: a second, and another one because a busy machine records arrivals late and starts commands
-        /// slowly.
+        /// The allowed time on a quiet machine: a second, and another one because the command itself takes a while.
         private static let limit = 2.0
 
         @Test func `take effect within a second, across workers`() async throws {
@@ -15,6 +14,7 @@ extension `Measured processes` {
                 $0.rules = #"{"latency_ms": 100}"#
             } _: { rig in
                 for _ in 0..<2 { try await rig.startWorker().says("started") }
+                let stopwatch = Stopwatch()
                 try await rig.startCampaign(options: ", max_rate => 1500")
                 try await eventually("it to be under way", within: .seconds(60)) { try await rig.ended() > 500 }
 
@@ -25,16 +25,17 @@ extension `Measured processes` {
                 try await eventually("it to go on", within: .seconds(60)) { try await rig.ended() > before + 1500 }
                 let cancelled = try await order("cancel", rig)
                 try await rig.waitUntilFinished()
+                let limit = Self.limit * stopwatch.slowdown
 
                 // A busy machine may let a lease expire. Recipients that this leaves uncertain are not cancelled.
                 let audit = try await rig.audit(Audit.Expectation().ending(.cancelled, .unknown))
                 audit.expectWhole()
                 let times = try PushRecord(files: rig.recordFiles).arrivals
                 let late = times.last { $0 < resumed.before }!
-                #expect(Self.seconds(paused.after, late) < Self.limit, "the last push after the pause")
+                #expect(Self.seconds(paused.after, late) < limit, "the last push after the pause")
                 let first = try #require(times.first { $0 > resumed.before })
-                #expect(Self.seconds(resumed.after, first) < Self.limit, "the first push after the resumption")
-                #expect(Self.seconds(cancelled.after, times.last!) < Self.limit, "the last push after the cancellation")
+                #expect(Self.seconds(resumed.after, first) < limit, "the first push after the resumption")
+                #expect(Self.seconds(cancelled.after, times.last!) < limit, "the last push after the cancellation")
             }
         }
 

@@ -80,14 +80,12 @@ extension `Real processes that send campaigns` {
                 try await eventually("a push in flight") { try rig.arrivalCount() > 0 }
                 worker.process.signal(SIGTERM)
                 try await worker.says("draining")
-                let start = ContinuousClock.now
-                // The drain itself would take 25 seconds.
+                // The drain itself would take 25 seconds, and end with code 0.
                 try await eventually("it ends", within: .seconds(15)) {
                     worker.process.signal(SIGTERM)
                     return worker.process.exit != nil
                 }
                 #expect(worker.process.exit == .code(1))
-                #expect(start.duration(to: .now) < .seconds(15))
                 #expect(worker.log.contains("ended_at_once"))
             }
         }

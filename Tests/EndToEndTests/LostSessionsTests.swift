@@ -92,14 +92,15 @@ extension `Real processes that send campaigns` {
             } _: { rig in
                 try await Self.spoil("pushq work", .cut, rig) { _, worker in
                     try await worker.says("store_lost")
-                    let noticed = Self.now
+                    let (noticed, stopwatch) = (Self.now, Stopwatch())
                     // Until then, nobody else can get its jobs.
                     try await eventually("its leases to expire", within: .seconds(60)) {
                         try await rig.number("select count(*) from pushq.lease where deadline > clock_timestamp()")
                             == 0
                     }
                     // What was in the worker's and the simulator's sockets when it noticed.
-                    let late = try Self.arrivals(rig, noticed + 300_000..<Int.max)
+                    let left = Int(300_000 * stopwatch.slowdown)
+                    let late = try Self.arrivals(rig, noticed + left..<Int.max)
                     #expect(late == 0, "it went on sending")
                     try rig.startWorker()
                     try await rig.waitUntilFinished()
@@ -117,8 +118,10 @@ extension `Real processes that send campaigns` {
                 $0.lease = .seconds(15)
             } _: { rig in
                 try await Self.spoil("(leases)", .drop, rig) { spoiledAt, worker in
+                    let stopwatch = Stopwatch()
                     try await worker.says("store_silent", within: .seconds(60))
-                    let unheard = try Self.arrivals(rig, spoiledAt + 3_000_000..<Self.now - 1_000_000)
+                    let (begin, end) = (spoiledAt + Int(3_000_000 * stopwatch.slowdown), Self.now - 1_000_000)
+                    let unheard = try Self.arrivals(rig, min(begin, end)..<end)
                     #expect(unheard == 0, "it sent what it could not record")
                     try await rig.waitUntilFinished()
                 }

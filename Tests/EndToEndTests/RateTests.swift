@@ -70,8 +70,8 @@ extension `Measured processes` {
                 rate: Self.rate, burst: Self.rate / 10, permits: permits, arrivals: times,
                 delay: record.longestDelay(beyond: Self.latency * 1000)
             ).expectWithinRate()
-            // A worker that is delayed by a busy machine lets permits lapse, so the best three seconds count. If permits
-            // were kept for the stopped worker, or for the one with little to do, a third or half would be missing.
+            // A worker that is delayed by a busy machine lets permits lapse, so the best three seconds count. If the
+            // stopped worker kept permits, or the one with little to do, a third or half would be missing.
             for (time, part) in [("all the time", times), ("the stop", times.filter(stopped.contains))] {
                 let reached = PacedArrivals.reached(Self.rate, by: part)
                 #expect(reached >= 0.8, "\(reached) of the rate in the best three seconds of \(time)")

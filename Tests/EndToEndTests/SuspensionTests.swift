@@ -26,16 +26,19 @@ extension `Measured processes` {
                 try await rig.startWorker().says("started")
                 try await rig.startCampaign()
                 // These become due while the tenant is suspended, and must be sent before it is resumed.
-                let late = ", start_at => now() + interval '20 seconds', send_by => now() + interval '25 seconds'"
+                let late = ", start_at => now() + interval '30 seconds', send_by => now() + interval '35 seconds'"
                 try await rig.startCampaign(key: "late", options: late)
                 try await rig.run(
                     """
                     select pushq.send('\(rig.queue)', '{"aps":{"alert":"late"}}', tokens => array['00ff'],
-                                      run_at => now() + interval '20 seconds', send_by => now() + interval '25 seconds')
+                                      run_at => now() + interval '30 seconds', send_by => now() + interval '35 seconds')
                     """)
                 try await rig.waitUntilEnded(400)
                 #expect(try await admin("tenant", "suspend", "acme", of: rig).code == 0)
-                try await Task.sleep(for: .seconds(5))
+                try await rig.workers[0].says("queue_is_paused", within: .seconds(5))
+                try await eventually("what it held to be back", within: .seconds(5)) {
+                    try await rig.number("select count(*) from pushq.lease") == 0
+                }
                 let sent = try rig.arrivalCount()
                 #expect(sent < devices, "it was over too soon to be suspended")
 

@@ -416,10 +416,10 @@ import Transport
             let url = try #require(shop.environment["PUSHQ_DATABASE_URL"])
                 .replacing("user=\(TestServer.superuser)", with: "user=\(login)")
             let page = try await start(shop, ["PUSHQ_DATABASE_URL": url])
-            let began = ContinuousClock.now
+            let stopwatch = Stopwatch()
             let said = try await page.order(
                 #"{"action": "jobs-retry", "queue": "\#(Shop.queue)", "since": "2020-01-01T00:00:00Z"}"#)
-            #expect(ContinuousClock.now - began < .seconds(30))
+            #expect(stopwatch.quietTime < .seconds(30))
             #expect(said.contains("more jobs match"), "\(said)")
             let jobs = try #require(said.firstMatch(of: /of (\d+) jobs will be sent to again/)?.output.1, "\(said)")
             #expect(try await shop.texts("select count(*)::text as text from pushq.job") == [String(jobs)])

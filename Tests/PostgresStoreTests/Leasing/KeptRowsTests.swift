@@ -130,9 +130,9 @@ import Transport
             let world = try await makeWorld(database, check, keeping, devices: 500)
             var times: [Duration] = []
             for _ in 1...5 {
-                let begun = ContinuousClock.now
+                let stopwatch = Stopwatch()
                 let waiting = try await check.ask(world.jobs, world.queue.worker)
-                times.append(begun.duration(to: .now))
+                times.append(stopwatch.quietTime)
                 #expect(waiting[world.neighbours.key.jobID] == [])
                 #expect(Set(waiting.values.joined()).isSuperset(of: world.kept))
             }
@@ -162,9 +162,9 @@ import Transport
                     again: [], reports: [], notes: nil, capNews: check == .cap ? news(job) : [],
                     givenBackBadges: check == .badges
                         ? GivenBackBadges(increment: 1, deviceIDs: job.deviceIDs) : nil)
-                let begun = ContinuousClock.now
+                let stopwatch = Stopwatch()
                 #expect(try await world.queue.worker.endJobs([end], workerID: 1).keys == [job.key])
-                if job.key.queueID == world.queue.id { times.append(begun.duration(to: .now)) }
+                if job.key.queueID == world.queue.id { times.append(stopwatch.quietTime) }
             }
             // The transaction stays open, so a statement that waits for it does not return at all.
             #expect(times.min()! < .seconds(2), "\(times)")

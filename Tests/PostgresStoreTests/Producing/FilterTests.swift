@@ -207,9 +207,9 @@ import Transport
             let versions = "3.1.0.0," + Array(repeating: "7", count: 4900).joined(separator: ",")
             let campaign = try await queue.startCampaign(options: filter("app_version in (\(versions))"))
             // It used to take a minute and a half.
-            let begun = ContinuousClock.now
+            let stopwatch = Stopwatch()
             #expect(try await recipients(campaign, queue).count == 1000)
-            #expect(begun.duration(to: .now) < .seconds(20))
+            #expect(stopwatch.quietTime < .seconds(20))
         }
     }
 

@@ -293,9 +293,9 @@ import Transport
             for _ in 1..<20 {
                 signers.append(try TokenSigner(key: .makeP256(), teamID: signer.teamID, keyID: signer.keyID))
             }
-            let begun = ContinuousClock.now
+            let stopwatch = Stopwatch()
             for signer in signers { _ = try await tokens(of: signer, in: stores[0], keeper: stores[1]).current() }
-            #expect(begun.duration(to: .now) < .seconds(5), "each waited for the keeper")
+            #expect(stopwatch.quietTime < .seconds(5), "each waited for the keeper")
         }
     }
 }

@@ -264,10 +264,11 @@ import Transport
         let statement = Statement(
             "lock_wait",
             """
-            select coalesce(max(extract(epoch from clock_timestamp() - query_start) * 1000), 0)::int8 as milliseconds
-            from pg_stat_activity
-            where datname = current_database() and wait_event_type = 'Lock' and application_name like 'pushq work%'
-              and application_name <> 'pushq work (upkeep)'
+            select coalesce(max(extract(epoch from clock_timestamp() - l.waitstart) * 1000), 0)::int8 as milliseconds
+            from pg_locks l
+            join pg_stat_activity a using (pid)
+            where a.datname = current_database() and not l.granted and a.application_name like 'pushq work%'
+              and a.application_name <> 'pushq work (upkeep)'
             """)
         return Int(try await connection.execute(statement).one().int8("milliseconds"))
     }
