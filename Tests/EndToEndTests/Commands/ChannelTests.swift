@@ -49,7 +49,7 @@ import Testing
             let apple = ["--management", ready.management, "--ca", ready.ca]
             try await body(shop, ready, apple)
             process.signal(SIGTERM)
-            #expect(await process.waitForExit(within: .seconds(20)) == .code(0))
+            #expect(await process.waitForExit(within: .seconds(60)) == .code(0))
         }
     }
 
@@ -106,7 +106,7 @@ import Testing
             expectFailure(again, code: 1, saying: "was retired", "pushq-admin channel create")
 
             worker.signal(SIGTERM)
-            #expect(await worker.waitForExit(within: .seconds(20)) == .code(0))
+            #expect(await worker.waitForExit(within: .seconds(60)) == .code(0))
         }
     }
 

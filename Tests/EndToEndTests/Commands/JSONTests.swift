@@ -266,7 +266,7 @@ import Testing
             let others = Set(promised.keys).subtracting(found.keys).subtracting(Self.elsewhere)
             #expect(others.isEmpty, "the page promises these, and no test looks at them")
             simulator.process.signal(SIGTERM)
-            _ = await simulator.process.waitForExit(within: .seconds(20))
+            _ = await simulator.process.waitForExit(within: .seconds(60))
             let lines = shop.folder.read("simulator.out").split(separator: "\n").map { Data($0.utf8) }
             #expect(lines.count == 2)
             for (line, name) in zip(lines, ["pushq simulate", "pushq simulate (at its end)"]) {

@@ -36,9 +36,9 @@ import Testing
             try await hand.does("pushq-admin", "stats", saying: "502")
 
             worker.signal(SIGTERM)
-            #expect(await worker.waitForExit(within: .seconds(20)) == .code(0))
+            #expect(await worker.waitForExit(within: .seconds(60)) == .code(0))
             simulator.signal(SIGTERM)
-            #expect(await simulator.waitForExit(within: .seconds(20)) == .code(0))
+            #expect(await simulator.waitForExit(within: .seconds(60)) == .code(0))
             #expect(hand.folder.read("simulator.out").contains("\"arrived\":502,"))
         }
     }
