@@ -30,7 +30,7 @@ import Transport
         defer { try? FileManager.default.removeItem(atPath: file) }
         try await EngineFixture.run { [file] configuration in
             configuration.recordFile = file
-            configuration.rules.latency = Self.latency ... Self.latency
+            configuration.rules.latency = Self.latency...Self.latency
         } _: { [file] _, fixture in
             let queue = try await fixture.makeQueue(devices: 1500, settings: PermitRecord.keeping)
             try await fixture.connection.runScript(
@@ -66,7 +66,7 @@ import Transport
         defer { try? FileManager.default.removeItem(atPath: file) }
         try await EngineFixture.run { [file] configuration in
             configuration.recordFile = file
-            configuration.rules.latency = Self.latency ... Self.latency
+            configuration.rules.latency = Self.latency...Self.latency
             var transient = OutcomeRule(.refuse(.init(.serviceUnavailable)))
             transient.share = 0.05
             transient.times = 1
@@ -169,7 +169,7 @@ import Transport
         let campaigns = 60
         try await EngineFixture.run { [file] configuration in
             configuration.recordFile = file
-            configuration.rules.latency = Self.latency ... Self.latency
+            configuration.rules.latency = Self.latency...Self.latency
         } _: { [file] _, fixture in
             let queue = try await fixture.makeQueue(devices: 10, settings: PermitRecord.keeping)
             try await fixture.withEngine { _ in
@@ -201,7 +201,7 @@ import Transport
         defer { try? FileManager.default.removeItem(atPath: file) }
         try await EngineFixture.run { [file] configuration in
             configuration.recordFile = file
-            configuration.rules.latency = Self.latency ... Self.latency
+            configuration.rules.latency = Self.latency...Self.latency
         } _: { [file] _, fixture in
             let queue = try await fixture.makeQueue(devices: 60, settings: PermitRecord.keeping)
             try await fixture.connection.runScript(
