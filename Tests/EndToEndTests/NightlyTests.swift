@@ -107,7 +107,7 @@ extension `Real processes that start campaigns` {
         @Test func `finds pushq where the README installs it, although cron does not look there`() async throws {
             let readme = try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
             let folder = try #require(
-                readme.firstMatch(of: /sudo cp dist\/pushq dist\/pushq-admin (\S+)\/\n/)?.output.1)
+                readme.firstMatch(of: /sudo install .* dist\/pushq dist\/pushq-admin (\S+)\/\n/)?.output.1)
             // It ends before it would start pushq, which may be installed here. Bash prints what it does.
             let crontab = [
                 "PATH": "/usr/bin:/bin", "QUEUE": "a/b/sandbox", "PAYLOAD": "p.json", "NOT_BEFORE": "tomorrow 00:00",

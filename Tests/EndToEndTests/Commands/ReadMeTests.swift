@@ -27,7 +27,7 @@ import Testing
         let first = try commands(below: "A first push")
         let next = try commands(below: "Next steps").filter { !$0.contains("broadcast") && !$0.contains("channel") }
         // Building is tested by scripts/release --verify and scripts/bare.
-        let build = ["scripts/release", "sudo cp dist/pushq dist/pushq-admin /usr/local/bin/"]
+        let build = ["scripts/release", "sudo install -m 755 dist/pushq dist/pushq-admin /usr/local/bin/"]
         #expect(Array(first.prefix(2)) == build)
         #expect(first.count >= 11 && next.count == 4, "the README has other commands now: \(first) \(next)")
 
@@ -71,6 +71,28 @@ import Testing
             #expect(ended.code == 0, "\(ended.errors)\n\(folder.read("worker.log"))")
             #expect(ended.output.contains("added main; used by acme/com.acme.shop/production"), "\(ended.output)")
             #expect(ended.output.components(separatedBy: "delivered   1").count == 3, "a push and a campaign")
+        }
+    }
+
+    /// Under a strict umask, the linker makes executables that only their owner may run, and as a copy that is root.
+    @Test func `installs executables that everybody may run`() async throws {
+        let command = try #require(commands(below: "A first push").first { $0.contains("dist/pushq") })
+        let folder = try TemporaryFolder()
+        for name in ["dist", "bin"] {
+            try FileManager.default.createDirectory(at: folder.url(name), withIntermediateDirectories: false)
+        }
+        for name in ["pushq", "pushq-admin"] {
+            let file = try folder.write("", to: "dist/\(name)")
+            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: file)
+        }
+        let standIns = [("sudo ", ""), ("/usr/local/bin/", "bin/")]
+        let ended = try await Executable(path: "/bin/sh").run([
+            "-c", "cd \(quoted(folder.path(""))) && \(own(command, standIns))",
+        ])
+        #expect(ended.code == 0, "\(ended.errors)")
+        for name in ["pushq", "pushq-admin"] {
+            let attributes = try FileManager.default.attributesOfItem(atPath: folder.path("bin/\(name)"))
+            #expect(attributes[.posixPermissions] as? Int == 0o755)
         }
     }
 
