@@ -36,6 +36,12 @@ import Transport
         try JSONDecoder().decode([String].self, from: Data(#require(image("CMD").first).utf8))
     }
 
+    /// The comment in the Compose file's head, with the commands for its user.
+    private static func head() throws -> String {
+        let file = try String(contentsOf: folder.appending(path: "docker/compose.yaml"), encoding: .utf8)
+        return file.split(separator: "\n").prefix { $0.hasPrefix("#") }.map { $0.dropFirst() }.joined(separator: "\n")
+    }
+
     private static func compose() async throws -> [String: Fields] {
         try #require(await documents("docker/compose.yaml").first?["services"] as? [String: Fields])
     }
@@ -143,9 +149,8 @@ import Transport
 
     @Test func `make secrets that nobody else can read, and overwrite none`() async throws {
         let file = try String(contentsOf: Self.folder.appending(path: "docker/compose.yaml"), encoding: .utf8)
-        let head = file.split(separator: "\n").prefix { $0.hasPrefix("#") }.map { $0.dropFirst() }
-            .joined(separator: "\n")
-        let command = try #require(head.firstMatch(of: #/\(umask 077.*>\.env\)/#.dotMatchesNewlines())?.output)
+        let secretsCommand = #/\(umask 077.*>\.env\)/#.dotMatchesNewlines()
+        let command = try #require(Self.head().firstMatch(of: secretsCommand)?.output)
         let folder = try TemporaryFolder()
         let script = "cd '\(folder.path(""))'\n\(command)"
         let made = try await Executable(path: "/bin/bash").run(["-c", script])
@@ -161,6 +166,21 @@ import Transport
         let again = try await Executable(path: "/bin/bash").run(["-c", script])
         #expect(again.code != 0)
         #expect(folder.read(".env") == secrets)
+    }
+
+    /// A clone under a strict umask keeps the script to its owner. It is mounted as it is, and PostgreSQL's image runs
+    /// it as another user.
+    @Test func `open the script that makes the worker's login to PostgreSQL's image`() async throws {
+        let before = try #require(Self.head().split(separator: "docker compose up").first)
+        let command = try #require(before.firstMatch(of: /chmod [^\n#]+/)?.output)
+        let folder = try TemporaryFolder()
+        let script = folder.path("logins.sh")
+        try FileManager.default.copyItem(atPath: Self.folder.appending(path: "docker/logins.sh").path, toPath: script)
+        try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: script)
+        let ended = try await Executable(path: "/bin/sh").run(["-c", "cd '\(folder.path(""))' && \(command)"])
+        #expect(ended.code == 0, "\(ended.errors)")
+        let attributes = try FileManager.default.attributesOfItem(atPath: script)
+        #expect(attributes[.posixPermissions] as? Int == 0o755)
     }
 
     /// Starts the services of the Compose file one after the other, on one server.
