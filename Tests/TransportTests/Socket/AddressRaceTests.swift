@@ -49,8 +49,8 @@ import Testing
         #expect(hasMore == (true, false))
     }
 
-    @Test func `those of the family that was of no use come last, and come where the other swallows all`() async throws
-    {
+    @Test(.withIPv6Loopback)
+    func `those of the family that was of no use come last, and come where the other swallows all`() async throws {
         let (ports, hole) = (try [TestPort(host: "::1"), TestPort(host: "::1")], try BlackHole())
         let other = try TestPort()
         let loop = EventLoop(name: "test")

@@ -68,7 +68,8 @@ import Testing
     }
 
     /// This happens if a middlebox takes over the connections of one address family.
-    @Test func `goes to the other family where another server stands behind the first`() async throws {
+    @Test(.withIPv6Loopback)
+    func `goes to the other family where another server stands behind the first`() async throws {
         let client = try TestTrust.client()
         let stranger = try TestTrust.server(authority: CertificateAuthority.make(commonName: "Stranger"))
         let received = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
@@ -96,7 +97,7 @@ import Testing
     }
 
     /// As where a middlebox takes the connections of one family and lets nothing through.
-    @Test(arguments: [true, false])
+    @Test(.withIPv6Loopback, arguments: [true, false])
     func `goes to the other family where nothing shakes hands behind the first`(isCut: Bool) async throws {
         let client = try TestTrust.client()
         let (count, isOpen, error) = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
