@@ -56,10 +56,38 @@ exception when lock_not_available then
   return false;
 end $$;
 
+-- Takes claimed jobs that have no recipients yet out of the queue: deletes their leases and bodies, and returns the
+-- leases. Leases that are locked, or no longer belong to `worker`, are skipped, and so are jobs with recipients.
+--
+-- It runs with the owner's rights, so that a worker's login needs none to delete recipients: a body also says who got a
+-- push, for as long as the tenant keeps that.
+create or replace function pushq.take_unfound(queues int[], jobs bigint[], epochs int[], worker bigint)
+returns setof pushq.lease
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  held pushq.lease;
+begin
+  for held in
+    select l.*
+    from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
+    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = worker
+    for update of l skip locked
+  loop
+    -- One statement for each job, because PostgreSQL may otherwise hash-join all of history.
+    delete from pushq.body b
+    where b.day = held.body_day and b.queue_id = held.queue_id and b.job_id = held.job_id and b.device_ids = '{}';
+    continue when not found;
+    delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;
+    return next held;
+  end loop;
+end $$;
+
 -- Puts a job whose recipients are not found yet back among the waiting jobs, due in a second. `held` is the lease that
--- it had, which the caller has deleted.
+-- it had, which `pushq.take_unfound` has deleted with its body.
 create or replace function pushq.find_later(held pushq.lease) returns void
 language sql as $$
+  insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+  values (held.body_day, held.queue_id, held.job_id, held.root_id, 0, 0, '{}');
   insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
                          recipient_count, attempt, losses, epoch, at_most_once, watermark)
   values (held.queue_id, held.job_id, held.lane, now() + interval '1 second', held.send_by, held.message_id,
@@ -91,13 +119,10 @@ begin
     pushq.bring_messages(a.queues, a.messages, a.days) b;
   for held in
     select l.*
-    from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
-    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = worker
+    from pushq.take_unfound(queues, jobs, epochs, worker) l
     -- All workers use the same order: two of them may record why one send reaches no device.
     order by l.queue_id, l.root_id, l.job_id
-    for update of l skip locked
   loop
-    delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;
     if held.message_id = any (apart) then
       perform pushq.find_later(held);
       continue;
@@ -116,7 +141,6 @@ begin
         continue;
       end if;
     end if;
-    delete from pushq.body b where b.day = held.body_day and b.queue_id = held.queue_id and b.job_id = held.job_id;
     continue when ids is null;
     -- One job, which keeps its id, unless there are too many: whoever cancels it means all devices of the user.
     perform pushq.make_jobs(

@@ -41,7 +41,7 @@ declare
     'version_bounds', 'version_for', 'version_for_start', 'version_sql', 'wait_until', 'waiting_recipients', 'wake',
     'wave_after', 'wave_end', 'wave_of', 'waves_of', 'why_nobody', 'why_none_of_users', 'with_newer_tokens',
     'without_outcome', 'write_verdicts',
-    -- Functions that run with the owner's rights: for each session, and for upkeep.
+    -- Functions that run with the owner's rights: for each session, for scheduled sends to users, and for upkeep.
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'clear_settings', 'count_usage', 'days_of_history', 'days_to_clear',
     'drop_partition', 'duty_has_work',
@@ -51,7 +51,7 @@ declare
     'retry_refused_queues',
     'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'pause_for_channel', 'queues_under_way', 'run_due_schedule',
-    'take_webhook', 'tenants_to_count', 'webhook_accepted', 'webhook_failed'];
+    'take_unfound', 'take_webhook', 'tenants_to_count', 'webhook_accepted', 'webhook_failed'];
   -- Functions in SQL. Views use them, and programs call them with a tenant's own login.
   for_producers text[] := array[
     'apns_id', 'csv_field', 'device_kind', 'message_kind', 'outcome_counts', 'outcome_kind', 'payload_kind', 'reason',
@@ -140,7 +140,7 @@ begin
         -- The queue itself.
         ('job', 'select', null), ('job', 'insert', null), ('job', 'update', null), ('job', 'delete', null),
         ('lease', 'select', null), ('lease', 'insert', null), ('lease', 'update', null), ('lease', 'delete', null),
-        ('body', 'select', null), ('body', 'insert', null), ('body', 'delete', null),
+        ('body', 'select', null), ('body', 'insert', null),
         ('message', 'select', null), ('message', 'insert', null),
         ('result', 'select', null), ('result', 'insert', null),
         ('stuck_job', 'select', null), ('stuck_job', 'insert', null), ('stuck_job', 'update', null),

@@ -10,7 +10,7 @@ import Transport
     /// Rights on a whole table, or on the columns in parentheses.
     private static let tables = """
         badge: insert select update(count figures kept_until root_ids)
-        body: delete insert select
+        body: insert select
         campaign: select(cancelled_at filter_tree id paused_at queue_id quiet_hours stop_at_errors) update(paused_at)
         campaign_share: select(campaign_id made message_id place queue_id) update(made)
         campaign_tally: insert select update
@@ -130,7 +130,7 @@ import Transport
         "starts_another", "successors", "supersede", "take_badges",
         "take_free_badges", "take_free_places",
         "take_permits", "take_rows", "take_turns",
-        "take_webhook", "tell",
+        "take_unfound", "take_webhook", "tell",
         "tenants_to_count", "today", "undecided_since", "unfiltered_devices", "unseen_rows",
         "update_recipients", "version_bounds",
         "version_for",
@@ -243,7 +243,7 @@ import Transport
         "select from pushq.tenant_login", "select from pushq.app", "select key from pushq.campaign",
         "select from pushq.send_key",
         "select history_days from pushq.tenant", "update pushq.tenant set weight = 2", "delete from pushq.device",
-        "delete from pushq.result",
+        "delete from pushq.result", "delete from pushq.body",
         "update pushq.credential set sealed = ''", "alter table pushq.body add column x int", "drop table pushq.body",
         "create table pushq.mine ()", "create trigger t before insert on pushq.job execute function pushq.wake()",
         "select from pushq.audit", "select from pushq.tenant_quota", "select from pushq.tenant_usage",
@@ -324,6 +324,51 @@ import Transport
                 }
                 #expect(error?.description.contains(problem) == true, "\(call): \(error as Any)")
             }
+        }
+    }
+
+    private static let takeUnfound = Statement(
+        "take_unfound_for_worker",
+        """
+        select job_id
+        from pushq.take_unfound(
+          array_fill($queue_id::int, array[3]), '{1,2,3}', array_fill($epoch::int, array[3]), $worker_id::bigint)
+        """)
+
+    /// Has a worker's login take jobs 1 to 3 of a queue, under these claims; returns those that it got.
+    private static func take(
+        epoch: Int32, workerID: Int64, of queueID: Int32, by worker: PostgresConnection
+    ) async throws -> [Int64] {
+        try await worker.execute(
+            takeUnfound, ["queue_id": .int4(queueID), "epoch": .int4(epoch), "worker_id": .int8(workerID)]
+        ).map { $0.int8("job_id") }
+    }
+
+    @Test func `deletes no recipients, and a body without any only if it holds the job`() async throws {
+        try await withWorker { _, queue, worker in
+            // It may write leases, so it can pretend to hold any job: 1 and 2 have no recipients, 3 has one.
+            try await queue.run(
+                """
+                insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+                select pushq.today(), \(queue.id), job, job, 0, 0, case job when 3 then '{1}' else '{}' end::bigint[]
+                from generate_series(1, 3) job
+                """)
+            try await worker.runScript(
+                """
+                insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
+                                         send_by, message_id, root_id, body_day, recipient_count, attempt, losses,
+                                         at_most_once)
+                select \(queue.id), job, 7, 5, now(), 0, decode('00', 'hex'), 1, now(), now(), 1, job, pushq.today(), 1, 1,
+                       0, false
+                from unnest(array[1, 3]) job
+                """)
+            #expect(
+                try await Self.take(epoch: 4, workerID: 7, of: queue.id, by: worker) == [], "it was claimed again since")
+            #expect(
+                try await Self.take(epoch: 5, workerID: 8, of: queue.id, by: worker) == [], "another worker holds it")
+            #expect(try await Self.take(epoch: 5, workerID: 7, of: queue.id, by: worker) == [1])
+            #expect(try await queue.texts("select job_id from pushq.body order by job_id") == ["2", "3"])
+            #expect(try await queue.texts("select job_id from pushq.lease") == ["3"])
         }
     }
 
