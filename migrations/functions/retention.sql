@@ -182,7 +182,9 @@ begin
     select j.queue_id, j.id, j.body_day, j.message_id
     from page p
     join pushq.job j on j.queue_id = p.queue_id and j.id = p.id
-    where p.body_day < today - keep or pushq.is_due_soon(p.body_day, p.run_at, today)
+    -- Jobs move to a later day only. A worker's login names `today`, `keep` and the jobs: it could otherwise move
+    -- recipients to a day that is about to be dropped.
+    where p.body_day < today - greatest(keep, 0) or pushq.is_due_soon(p.body_day, p.run_at, today)
     for update of j skip locked),
   apart as materialized (
     select b.queue_id, b.message_id

@@ -372,6 +372,31 @@ import Transport
         }
     }
 
+    @Test func `has recipients moved to later days only, not to one that is about to be dropped`() async throws {
+        try await withWorker { _, queue, worker in
+            try await queue.run(
+                """
+                do $$
+                begin
+                  while pushq.make_partition(pushq.today() - 20, 0) is not null loop end loop;
+                end $$;
+                insert into pushq.message (queue_id, id, root_id, payload, push_type)
+                values (\(queue.id), 1, 1, '{}', 'alert');
+                insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+                values (pushq.today(), \(queue.id), 1, 1, 1, 1, '{1}');
+                """)
+            // It may write jobs, also one with the number of a job that has ended.
+            try await worker.runScript(
+                """
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day,
+                                       recipient_count)
+                values (\(queue.id), 1, 1, now(), now() + interval '1 hour', 1, 1, pushq.today(), 1);
+                select pushq.move_waiting(pushq.today() - 20, -1000, 10, 0, 0)
+                """)
+            #expect(try await queue.number("select pushq.today() - day from pushq.body") == 0)
+        }
+    }
+
     private static let clearDay = Statement(
         "clear_day_for_worker",
         "select gone from pushq.clear_day($parent, pushq.today() - $days::int, array[$queue_id::int], 100, 0, 0)")
