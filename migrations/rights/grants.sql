@@ -182,7 +182,7 @@ begin
         ('queue_name', 'select', null), ('frequency_cap', 'select', null), ('quiet_hours', 'select', null),
         ('removed_queue', 'select', null), ('removed_queue', 'delete', null),
         ('tenant', 'select', 'id name weight connections suspended_at'),
-        ('rate_limit', 'select', null), ('rate_limit', 'update', null),
+        ('rate_limit', 'select', null), ('rate_limit', 'update', 'tat'),
         ('credential', 'select', null), ('credential', 'update', 'warned_days'),
         ('provider_token', 'select', null), ('provider_token', 'insert', null), ('provider_token', 'update', null),
         ('provider_token', 'delete', null),

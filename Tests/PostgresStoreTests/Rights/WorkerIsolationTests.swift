@@ -42,7 +42,7 @@ import Transport
         queue: select update(credential_refusals paused_at paused_credential_version paused_reason)
         queue_name: select
         quiet_hours: select
-        rate_limit: select update
+        rate_limit: select update(tat)
         recent_push: delete insert select update(job_ids root_ids sent_at)
         removed_queue: delete select
         result: insert select
@@ -243,6 +243,7 @@ import Transport
         "select from pushq.tenant_login", "select from pushq.app", "select key from pushq.campaign",
         "select from pushq.send_key",
         "select history_days from pushq.tenant", "update pushq.tenant set weight = 2", "delete from pushq.device",
+        "update pushq.rate_limit set rate = 1",
         "delete from pushq.result", "delete from pushq.body",
         "update pushq.credential set sealed = ''", "alter table pushq.body add column x int", "drop table pushq.body",
         "create table pushq.mine ()", "create trigger t before insert on pushq.job execute function pushq.wake()",
