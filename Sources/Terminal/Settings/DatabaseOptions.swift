@@ -144,10 +144,12 @@ package struct DatabaseOptions: ParameterGroup {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
         let address = try address
+        Self.warn(of: address)
         return await loop.run { _ in await address.writableServers(as: ProcessArguments.program, on: loop) }
     }
 
-    private static func warn(of address: DatabaseAddress) {
+    /// Warns once of what an address leaves open to others: call it before a session that is opened in another way.
+    package static func warn(of address: DatabaseAddress) {
         for warning in [address.warning, [address].warningOfUnverifiedServers].compactMap(\.self)
         where warned.withLock({ $0.insert(warning).inserted }) {
             Console.current?.warn(warning)

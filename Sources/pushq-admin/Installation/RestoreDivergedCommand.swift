@@ -26,8 +26,8 @@ struct RestoreDivergedCommand: Command {
         --json an object.
         """
     static let examples = [
-        "restore diverged --old postgresql://db1.example/push",
-        "restore diverged --old postgresql://db1.example/push --apns-ids --json",
+        "restore diverged --old 'postgresql://db1.example/push?sslmode=verify-full'",
+        "restore diverged --old 'postgresql://db1.example/push?sslmode=verify-full' --apns-ids --json",
     ]
 
     @Option("The old primary.", "URL") var old: ConnectionString
@@ -36,6 +36,7 @@ struct RestoreDivergedCommand: Command {
 
     func run(_ console: Console) async throws {
         let (old, listsPushes) = (try old.address, apnsIds)
+        DatabaseOptions.warn(of: old)
         // The address may also name the old primary, which accepts writes, too: a session is at the newest one.
         try await database.session { new in
             // A login without the rights is refused before the other server is queried.

@@ -55,6 +55,12 @@ import Testing
             }
             #expect(warnings.count == expected, "\(url): \(ended.errors)")
         }
+        // The old primary is another server, also for a command that ends before it connects there.
+        let diverged = try await Executable.admin.run([
+            "restore", "diverged", "--old", url, "--database-url", "postgresql://x@127.0.0.1:1/x",
+        ])
+        let warning = "warning: the server's certificate is not verified: whoever is on the way to no.such.host.invalid"
+        #expect(diverged.code == 1 && diverged.errors.components(separatedBy: warning).count == 2, "\(diverged.errors)")
         // Without a master key, a worker ends before it connects.
         let worked = try await Executable.pushq.run(["work", "--database-url", url, "--log-format", "json"])
         let lines = worked.errors.split(separator: "\n").filter { $0.contains(#""event":"server_unverified""#) }
