@@ -258,6 +258,34 @@ extension `Real processes with several databases` {
             }
         }
 
+        @Test func `warns when its list names another server that nothing verifies, and does not repeat it`()
+            async throws
+        {
+            try await withTwoDatabases { rig, _, first, list in
+                let write = { (lines: [String]) in
+                    try lines.joined(separator: "\n").write(toFile: list, atomically: true, encoding: .utf8)
+                }
+                let count = { (event: String, worker: WorkerProcess) in
+                    worker.log.components(separatedBy: "\"event\":\"\(event)\"").count - 1
+                }
+                try write([first])
+                let worker = try rig.startWorker(database: "", ["--databases", list])
+                try await waitForArrival(of: try await send("aa", in: rig), rig)
+                #expect(count("server_unverified", worker) == 0)
+
+                try write([first, "postgresql://x@no.such.host.invalid/x"])
+                worker.process.signal(SIGHUP)
+                try await worker.says("whoever is on the way to no.such.host.invalid can pose as the database")
+                try await wait(for: "the change", within: .seconds(60)) { count("databases_changed", worker) == 1 }
+                // Another database of the same server.
+                try write([first, "postgresql://x@no.such.host.invalid/x", "postgresql://x@no.such.host.invalid/y"])
+                worker.process.signal(SIGHUP)
+                try await wait(for: "the next", within: .seconds(60)) { count("databases_changed", worker) == 2 }
+                #expect(count("server_unverified", worker) == 1)
+                #expect(await worker.drain() == .code(0), "\(worker.log)")
+            }
+        }
+
         @Test func `says which line of its file is wrong, and never what is in it`() async throws {
             let folder = FileManager.default.temporaryDirectory.appending(path: "pushq-\(UUID().uuidString)").path
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)

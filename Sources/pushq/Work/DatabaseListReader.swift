@@ -11,18 +11,23 @@ private actor DatabaseListReader {
     private let served: ServedDatabases
     private let log: Log
     private var watch: DatabaseListWatch
+    /// The warning about servers that nothing verifies that applies now: at first the one that was logged at the start.
+    private var warning: String?
 
     init(_ list: DatabaseList, serving databases: [DatabaseAddress], for served: ServedDatabases, _ log: Log) {
         self.list = list
         self.served = served
         self.log = log
         watch = DatabaseListWatch(serving: databases)
+        warning = databases.warningOfUnverifiedServers
     }
 
     func look(isOrdered: Bool) async {
         switch watch.take(Result { try list.addresses() }, isOrdered: isOrdered) {
         case .nothing: break
-        case .serve(let databases): note(await served.serve(databases))
+        case .serve(let databases):
+            warn(of: databases)
+            note(await served.serve(databases))
         case .mended: note(await ServedDatabases.Change(served: served.count))
         case .refuse(let reason):
             log.note(
@@ -31,6 +36,14 @@ private actor DatabaseListReader {
                     "the new list of databases was refused, and the former one still applies: \(reason)",
                     [("reason", .string(reason))]))
         }
+    }
+
+    /// Warns of servers that nothing verifies, before a login is sent there. If they stay the same, the warning is not
+    /// repeated.
+    private func warn(of databases: [DatabaseAddress]) {
+        let new = databases.warningOfUnverifiedServers
+        if let new, new != warning { log.note(LogEntry(.warning, "server_unverified", new)) }
+        warning = new
     }
 
     private func note(_ change: ServedDatabases.Change) {
