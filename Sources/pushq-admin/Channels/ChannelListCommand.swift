@@ -86,8 +86,9 @@ struct ChannelListCommand: Command {
         guard reconcile else { return listed }
         let gone = known.filter { $0.retiredAt == nil && !listed.contains($0.channel) }.map(\.channel)
         try await database.session { store in
-            for (channel, policy) in new { try await store.registerChannel(channel, policy: policy, inQueue: queue) }
+            // Retiring comes first, because the queue may have as many channels as it can have, which is Apple's limit.
             try await store.retireChannels(gone, ofQueue: queue, because: .named("ChannelNotRegistered"))
+            for (channel, policy) in new { try await store.registerChannel(channel, policy: policy, inQueue: queue) }
         }
         return listed
     }
