@@ -364,7 +364,8 @@ import Transport
                 from unnest(array[1, 3]) job
                 """)
             #expect(
-                try await Self.take(epoch: 4, workerID: 7, of: queue.id, by: worker) == [], "it was claimed again since")
+                try await Self.take(epoch: 4, workerID: 7, of: queue.id, by: worker) == [], "it was claimed again since"
+            )
             #expect(
                 try await Self.take(epoch: 5, workerID: 8, of: queue.id, by: worker) == [], "another worker holds it")
             #expect(try await Self.take(epoch: 5, workerID: 7, of: queue.id, by: worker) == [1])
