@@ -26,6 +26,8 @@ DAY = 86_400
 NONE = "none"
 # How many parts have to come at other times than the first or the last tenth of a release.
 PARTS = 6
+# What comes within this part of a release comes right at the end of the quiet hours.
+AT_ONCE = 1e-4
 # How many who wait for one end are never one part.
 CROWD = 100
 
@@ -207,10 +209,13 @@ class Quiet:
 
     def unspread(self):
         """What is wrong with how those are spread who wait: a few words each. Knows nothing before all were asked about."""
-        offsets = [offset for _, _, _, offset in self.parts]
+        # What waits for one device comes at one place of the release, whatever send it is of, and counts once.
+        offsets = [offset for _, offset in {(until, round(offset, 2)) for _, until, _, offset in self.parts}]
         for name, part in (("first", [x < 0.1 for x in offsets]), ("last", [x > 0.9 for x in offsets])):
             if len(part) >= PARTS and all(part):
                 yield f"all {len(part)} parts that wait come in the {name} tenth of their time"
+        if len(self.parts) >= PARTS and all(offset < AT_ONCE for _, _, _, offset in self.parts):
+            yield f"all {len(self.parts)} parts that wait come right at the end of their quiet hours"
         for (root, until), times in self.crowds.items():
             if times.total() >= CROWD and len(times) == 1:
                 yield f"all {times.total()} of {root} who wait until {until:.0f} come at once"

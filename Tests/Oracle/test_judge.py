@@ -240,9 +240,10 @@ class Play:
         self.end(self.dusk, H, "suppressed", QUIET)
         self.asleep = [self.do(s.Campaign(TEST.name, f"asleep {n}", message(23 + n), (H,))) for n in range(7)]
         self.dawn = over + 1800
-        for number, event in enumerate(self.asleep):
+        # What waits for one device comes at one time.
+        for event in self.asleep:
             self.end(event, H, "postponed", QUIET)
-            self.entries[event.root, H].append(Entry("waiting", "", 0, 1, run_at=self.dawn + 120 * number))
+            self.entries[event.root, H].append(Entry("waiting", "", 0, 1, run_at=self.dawn + 120))
         self.now = over + 8
         self.answer(self.night, D, 200)
 
@@ -588,7 +589,7 @@ def wait_until(seconds):
 
 def release_at_once(play, books):
     for event in play.asleep:
-        books.entries[event.root, H][-1].run_at = play.dawn + 1
+        books.entries[event.root, H][-1].run_at = play.dawn
 
 
 def wake(play, books):
@@ -1318,6 +1319,17 @@ class TheJudge(unittest.TestCase):
         self.assertEqual(len(list(quiet.unspread())), 1)
         quiet.crowds[7, START][START + 4] += 1
         self.assertEqual(list(quiet.unspread()), [])
+        # Six sends to one device come at one time. Those to six devices do not all come early, late, or at once.
+        for offsets, is_wrong in [
+            ([0.02] * 6, False),
+            ([0.02 * number for number in range(5)], False),
+            ([0.015 * number for number in range(6)], True),
+            ([1 - 0.015 * number for number in range(1, 7)], True),
+            ([0.0] * 5, False),
+            ([0.0] * 6, True),
+        ]:
+            quiet.parts = {(root, START, START + 900 * offset, offset) for root, offset in enumerate(offsets)}
+            self.assertEqual(len(list(quiet.unspread())), is_wrong, offsets)
 
     def test_takes_a_message_again_where_its_worker_was_lost_or_its_webhook_was_set(self):
         def kill(play, books):

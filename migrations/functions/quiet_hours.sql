@@ -123,8 +123,12 @@ $$;
 --
 -- Returns these recipients with the time at which to send: `released_at` is null if that would be too late. It is a
 -- time and not a wait, because the clock may be set until the worker writes it. They are spread evenly over the
--- release, by a hash of the send and the device, so that no device is always last. All recipients with the same time
+-- release, by a hash of the device and the end, so that no device is always last. All recipients with the same time
 -- can share a job: there are at most 60 of these parts, and fewer if they would be small.
+--
+-- The hash does not depend on the send: what waits for one device has one time. Then the order of the jobs' ids counts,
+-- so the newest message comes last. A part has the time of its first device, so this holds for sends whose parts begin
+-- with the same device, such as those to one token or to one user.
 create or replace function pushq.hold_to_quiet_hours(
   worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], send_withins bigint[],
   device_ids bigint[]
@@ -177,7 +181,7 @@ begin
     select z.queue_id, z.job_id, z.root_id, z.device_id, x.until,
            -- The spread is at most half of the time that is left. Negative: too late.
            least(z.release, (z.send_within - (x.until - now())) / 2) as spread,
-           (hashint8extended(z.device_id, z.root_id) & 16777215) / 16777216::float8 as place
+           (hashint8extended(z.device_id, extract(epoch from x.until)::bigint) & 16777215) / 16777216::float8 as place
     from zoned z
     join zone x on x.hours = z.hours and x.time_zone = z.time_zone and x.default_zone = z.default_zone
     where x.until is not null),

@@ -69,17 +69,21 @@ extension Statement {
           -- Who continues elsewhere by the lease has a job already: the worker did not learn of that.
           join origin o on o.place = r.place and get_byte(o.stored, r.ordinal) < \#(Outcome.retries.lowerBound)),
         again as materialized (
-          select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once,
-                 attempt, losses, delay, min(run_at) as run_at, min(expiration) as expiration, is_stopped, quiet_until,
-                 array_agg(device_id order by device_id) as ids
+          select nextval('pushq.id') as id, g.*
           from (
-            select m.*, (row_number() over (
-                     partition by queue_id, lane, send_by, message_id, root_id, attempt, losses, delay, part,
-                                  is_stopped, quiet_until
-                     order by device_id) - 1) / \#(SettledJob.maximumRecipients) as chunk
-            from member m) s
-          group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, losses, delay,
-                   part, is_stopped, quiet_until, chunk),
+            select queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, losses, delay,
+                   min(run_at) as run_at, min(expiration) as expiration, is_stopped, quiet_until,
+                   array_agg(device_id order by device_id) as ids
+            from (
+              select m.*, (row_number() over (
+                       partition by queue_id, lane, send_by, message_id, root_id, attempt, losses, delay, part,
+                                    is_stopped, quiet_until
+                       order by device_id) - 1) / \#(SettledJob.maximumRecipients) as chunk
+              from member m) s
+            group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, losses, delay,
+                     part, is_stopped, quiet_until, chunk
+            -- Jobs that are due at one time are sent in the order of their ids. What came first comes first again.
+            order by min(run_at), root_id) g),
         -- If a job was cancelled by its own id, the jobs that continue it are marked, too, so that they end as
         -- cancelled.
         again_stopped as (

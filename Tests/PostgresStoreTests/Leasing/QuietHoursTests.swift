@@ -260,6 +260,76 @@ import Testing
         }
     }
 
+    /// Makes the jobs that are due wait for the end of quiet hours. Each has one recipient. Returns the time of each
+    /// device.
+    private func postpone(_ queue: QueueFixture) async throws -> [Int64: Int64] {
+        var times: [Int64: Int64] = [:]
+        var settled: [SettledJob] = []
+        for job in try await hold(queue, { try await queue.claim(100, lane: .normal) }).jobs {
+            let device = try #require(job.deviceIDs.first)
+            guard case .until(let time) = job.quietHolds[device] else {
+                Issue.record("device \(device) is not held")
+                continue
+            }
+            #expect(times[device] == nil || times[device] == time)
+            times[device] = time
+            let again = ContinuingRecipient(
+                ordinal: 0, deviceID: device, delay: .zero, attempts: 0, losses: 0, quietUntil: time)
+            settled.append(queue.settled(job, other: [0: .retried(.quietHours)], again: [again]))
+        }
+        #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.count == settled.count)
+        return times
+    }
+
+    /// Each used to have a time of its own, so the older text often came last.
+    @Test func `bring a device what waits for it in the order of the calls, and begin each night with another`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 20)
+            try await queue.run(
+                """
+                insert into pushq.quiet_hours (queue_id, hours, time_zone)
+                select \(queue.id), to_char(t - interval '2 hours', 'HH24:MI') || '-' || to_char(t + interval '2 hours', 'HH24:MI'),
+                       'UTC'
+                from (select now() at time zone 'UTC' as t) t
+                """)
+            func send(withinHours hours: Int) async throws {
+                try await queue.run(
+                    """
+                    select pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x"}}', array[encode(token, 'hex')],
+                                      send_by => now() + interval '\(hours) hours')
+                    from pushq.device
+                    """)
+            }
+            try await send(withinHours: 20)
+            let first = try await postpone(queue)
+            // Two that one statement puts off. The later one is to be sent sooner.
+            for hours in [19, 18] { try await send(withinHours: hours) }
+            #expect(try await postpone(queue) == first)
+            #expect(first.count == 20 && Set(first.values).count > 15)
+            let areInOrder = try await queue.texts(
+                """
+                select array_agg(j.root_id order by j.run_at, j.id) = array_agg(j.root_id order by j.root_id)
+                         and count(*) = 3 and count(distinct j.run_at) = 1
+                from pushq.job j
+                join pushq.body b on b.queue_id = j.queue_id and b.job_id = j.id
+                group by b.device_ids
+                """)
+            #expect(areInOrder == [String](repeating: "true", count: 20))
+
+            try await queue.run(
+                """
+                update pushq.quiet_hours
+                set hours = split_part(hours, '-', 1) || '-' || to_char(split_part(hours, '-', 2)::time + interval '1 hour', 'HH24:MI')
+                """)
+            try await send(withinHours: 20)
+            let next = try await postpone(queue)
+            let order = { (times: [Int64: Int64]) in times.keys.sorted { times[$0]! < times[$1]! } }
+            #expect(order(next) != order(first))
+        }
+    }
+
     @Test func `never send late: what cannot wait is not sent, and what is due soon after has half of its time`()
         async throws
     {
