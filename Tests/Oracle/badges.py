@@ -9,6 +9,8 @@ import json
 import math
 import re
 
+from . import scenario as s
+
 LARGEST = 99_999
 # What APNs answers to a push that is sent again later, with a number that is taken anew.
 TRANSIENT = {429, 500, 503}
@@ -44,10 +46,13 @@ def figure(message, payload, text):
 
 class Badges:
     """Holds the numbers that arrived against what was sent to each device. `arrivals` are those that were looked at, by
-    root and token; `lapsed` are the ends of leases that were taken from workers that were gone."""
+    root and token; `lapsed` are the ends of leases that were taken from workers that were gone; `quiet` knows who has to
+    wait for the end of quiet hours."""
 
-    def __init__(self, model, arrivals, lapsed):
-        self.model, self.arrivals, self.lapsed = model, arrivals, lapsed
+    def __init__(self, model, arrivals, lapsed, quiet):
+        self.model, self.arrivals, self.lapsed, self.quiet = model, arrivals, lapsed, quiet
+        operations = [event.operation for event in model.history.events]
+        self.paused = {(o.queue, o.key) for o in operations if isinstance(o, s.PauseCampaign)}
         self.raising = collections.defaultdict(list)  # (queue, token) -> sendings
         for sending in model.sendings:
             for token in () if sending.is_broadcast else sending.may:
@@ -84,8 +89,9 @@ class Badges:
             if arrival.status in TRANSIENT:
                 taken_after = arrival.at
         if all(self.stays(other, place[1]) for other in self.raising[place]):
-            for (_, number), (arrival, other) in zip(figures, figures[1:]):
-                if other < number and not self.may_change(place, sending, arrival):
+            for (before, number), (arrival, other) in zip(figures, figures[1:]):
+                least = number - self.given_back(place, sending, before)
+                if other < least and not self.may_change(place, sending, arrival):
                     return f"brought {other} after it had brought {number}"
         return None
 
@@ -103,7 +109,8 @@ class Badges:
                     continue
                 more = self.model.message(other, place[1]).raises
                 arrivals = self.arrivals.get((other.root, place[1]), ())
-                first = min((arrival.at for arrival in arrivals), default=math.inf)
+                sure = [a for a in arrivals if a.status == 200] if self.may_wait(other) else arrivals
+                first = min((arrival.at for arrival in sure), default=math.inf)
                 last = max(arrival.at for arrival in arrivals) if self.stays(other, place[1]) else math.inf
                 low += more if self.stays(other, place[1]) and other.begins > reset.ended and first < taken_after else 0
                 high += more if other.begins <= arrived_at and last >= reset.began else 0
@@ -115,6 +122,22 @@ class Badges:
         arrivals = self.arrivals.get((sending.root, token), ())
         is_accepted = bool(arrivals) and arrivals[-1].status == 200 and not sending.retried
         return is_accepted and all(arrival.status in {200, *TRANSIENT} for arrival in arrivals)
+
+    def may_wait(self, sending):
+        """Whether it may have waited for long, in a paused campaign or for the end of quiet hours. It is not counted
+        meanwhile, unless it may have arrived."""
+        key = getattr(sending.event.operation, "key", None)
+        return (sending.queue.name, key) in self.paused or self.quiet.is_for(sending)
+
+    def given_back(self, place, sending, arrival):
+        """How much of the number of an arrival may have been of others that have waited since."""
+        raises = 0
+        for other in self.raising[place]:
+            arrivals = self.arrivals.get((other.root, place[1]), ())
+            has_arrived = any(a.status == 200 and a.at <= arrival.at for a in arrivals)
+            if other is not sending and other.begins <= arrival.at and not has_arrived and self.may_wait(other):
+                raises += self.model.message(other, place[1]).raises
+        return raises
 
     def may_change(self, place, sending, arrival):
         """Whether an arrival may bring another number than the one before: the badge was reset, or what had been refused

@@ -246,7 +246,7 @@ class Judge:
 
     def judge_badges(self):
         """Each device gets the number of messages that its app has not shown yet."""
-        for sending, token, wrong in Badges(self.model, self.arrivals, self.lapsed).complaints():
+        for sending, token, wrong in Badges(self.model, self.arrivals, self.lapsed, self.quiet).complaints():
             self.find("badge", f"{self.name(sending)} to {short(token)} {wrong}")
 
     def judge_previews(self):

@@ -12,12 +12,14 @@ import datetime
 import hashlib
 import hmac
 import json
+import types
 import unittest
 import unittest.mock
 from zoneinfo import ZoneInfo
 
 from . import scenario as s
 from .apns import Arrival, Decision, Mood, Record, decide
+from .badges import Badges
 from .books import CAPPED, KINDS, LACKS, QUIET, SHOWN, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, TraceRow, first_ends
 from .caps import day_began
 from .clocks import zones_to_send_to
@@ -1330,6 +1332,44 @@ class TheJudge(unittest.TestCase):
         ]:
             quiet.parts = {(root, START, START + 900 * offset, offset) for root, offset in enumerate(offsets)}
             self.assertEqual(len(list(quiet.unspread())), is_wrong, offsets)
+
+    def test_counts_no_message_that_waits_for_its_paused_campaign_or_for_the_end_of_quiet_hours(self):
+        def complaints(begins, arrived, waits, is_paused):
+            """Of messages that raise the badge by one, each with its arrivals: a time, a status and a number."""
+            sendings, arrivals = [], {}
+            for root, began in enumerate(begins):
+                event = types.SimpleNamespace(operation=s.Campaign(SHOP.name, str(root), raising(root, 1)))
+                sending = types.SimpleNamespace(
+                    event=event, queue=SHOP, message=raising(root, 1), root=root, begins=began, may={A}
+                )
+                sending.is_broadcast, sending.retried = False, 0
+                sendings.append(sending)
+                arrivals[root, A] = [
+                    types.SimpleNamespace(at=at, status=status, text=with_figure(root, number))
+                    for at, status, number in arrived[root]
+                ]
+            pauses = [types.SimpleNamespace(operation=s.PauseCampaign(SHOP.name, str(root))) for root in waits if is_paused]
+            model = types.SimpleNamespace(
+                sendings=sendings,
+                resets=collections.defaultdict(list),
+                history=types.SimpleNamespace(events=pauses),
+                message=lambda sending, target: sending.message,
+                given=lambda sending, target: sending.message.payload,
+            )
+            quiet = types.SimpleNamespace(is_for=lambda sending: sending.root in waits and not is_paused)
+            return list(Badges(model, arrivals, {}, quiet).complaints())
+
+        # The second one was refused with a number that counts the first one, which then waited.
+        lower = [0, 1], [[(20, 200, 2)], [(2, 503, 2), (10, 200, 1)]]
+        # The first one was refused and waited, and the second one does not count it.
+        uncounted = [0, 5], [[(2, 503, 1), (20, 200, 2)], [(6, 200, 1)]]
+        # The first one had arrived.
+        arrived = [0, 1], [[(1.5, 200, 1)], [(2, 503, 2), (10, 200, 1)]]
+        for begins, arrivals in (lower, uncounted, arrived):
+            for is_paused in (True, False):
+                found = complaints(begins, arrivals, {0}, is_paused)
+                self.assertEqual(bool(found), arrivals is arrived[1], found)
+            self.assertTrue(complaints(begins, arrivals, set(), False))
 
     def test_takes_a_message_again_where_its_worker_was_lost_or_its_webhook_was_set(self):
         def kill(play, books):

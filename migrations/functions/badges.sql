@@ -4,8 +4,9 @@
 -- Before a worker sends, it takes a figure for each recipient (`pushq.take_badges`). A message raises a device's count
 -- once: a worker that sends it to the device again sends the count of that moment, because newer messages may have
 -- arrived meanwhile, and the number on the icon must not fall. When a job ends and a recipient got nothing, the worker
--- gives its increment back (`pushq.give_back_badges`). So a count covers the messages since the app's last reset that
--- arrived, may have arrived, or are being sent.
+-- gives its increment back (`pushq.give_back_badges`). It does so, too, if the recipient is to wait for hours: in a
+-- paused campaign, or for the end of quiet hours. Then the message is counted anew when it is sent. So a count covers
+-- the messages since the app's last reset that arrived, may have arrived, are being sent, or are sent again soon.
 
 -- By how much a message raises badges; null if it does not. Few messages do, and only payloads that may contain an
 -- increment are parsed.
@@ -114,9 +115,9 @@ begin
 end $$;
 
 -- Gives back the increments of recipients that got nothing: the elements of `device_ids` from a job's `firsts` to its
--- `lasts`. The lease fences this, and its row is only read: a worker gives back right before it ends the job. If that
--- end fails, the next holder takes new figures for the recipients that it sends to. Giving back twice has the effect of
--- once.
+-- `lasts`. The lease fences this, and its row is only read: a worker gives back right before it ends the job, or makes
+-- these recipients wait. If that fails, the next holder takes new figures for the recipients that it sends to. Giving
+-- back twice has the effect of once, and giving back what was not counted has none.
 --
 -- A badge that another transaction keeps locked for more than 50 ms stays unchanged, perhaps one too high. A worker
 -- that waited for it could not renew its leases meanwhile, and pushes of other tenants would be sent twice.

@@ -97,7 +97,7 @@ extension Statement {
                    as cancelled,
                c.paused_at is not null as paused, c.stop_at_errors is not null as is_judged,
                c.quiet_hours <> 'none' as has_quiet_hours,
-               coalesce(f.lane <> t.lane, false) as is_elsewhere,
+               coalesce(f.lane <> t.lane, false) as is_elsewhere, coalesce(b.slice < 0, false) as is_continued,
                (extract(epoch from m.created_at) * 1000000)::bigint as made_at,
                (extract(epoch from now() - m.created_at) * 1000000)::bigint as age,
                (extract(epoch from now() - t.run_at) * 1000000)::bigint as waited,
@@ -128,7 +128,7 @@ extension Statement {
         -- The lateral join has a limit because the planner may otherwise hash-join all of history (seen with fresh
         -- partitions).
         left join lateral (
-          select device_ids, first_device_id, last_device_id
+          select device_ids, first_device_id, last_device_id, slice
           from pushq.body b
           where b.day = t.body_day and b.queue_id = t.queue_id and b.job_id = t.id
           limit 1) b on true
@@ -286,6 +286,7 @@ extension ClaimedJob {
             isAtMostOnce: row.bool("at_most_once"), previousWatermark: Int(row.int2("previous_watermark")),
             outcomes: row.optionalBytes("outcomes") ?? [], sendWithin: .microseconds(row.int8("send_within")),
             isCancelled: row.bool("cancelled"), isPaused: row.bool("paused"), isElsewhere: row.bool("is_elsewhere"),
+            isContinued: row.bool("is_continued"),
             judgedCampaign: row.bool("is_judged") ? row.int8("root_id") : nil, deviceIDs: deviceIDs,
             statedCount: statedCount == deviceIDs.count ? nil : statedCount, missing: missing,
             hasOwnQuietHours: row.isNull("has_quiet_hours") ? nil : row.bool("has_quiet_hours"),

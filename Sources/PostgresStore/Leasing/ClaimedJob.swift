@@ -24,6 +24,8 @@ package struct ClaimedJob: Sendable {
     package var isPaused = false
     /// Whether the job's campaign got a lane of its own after the job was created. The job then moves to that lane.
     package var isElsewhere = false
+    /// Whether the recipients were in another job of the same root before.
+    package var isContinued = false
     /// The job's campaign, if it pauses itself when too many of its answers are bad.
     package var judgedCampaign: Int64?
     /// The device ids of the recipients, ascending.

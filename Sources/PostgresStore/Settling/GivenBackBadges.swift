@@ -9,7 +9,7 @@ extension Statement {
         """#)
 }
 
-/// The recipients of a job whose badges were raised, but who got no push.
+/// The recipients of a job whose badges may have been raised, but who got no push, and get none soon.
 package struct GivenBackBadges: Equatable, Sendable {
     /// The number that the message adds to a badge.
     package let increment: Int

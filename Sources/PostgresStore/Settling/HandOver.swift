@@ -50,11 +50,17 @@ package struct HandOver: Sendable {
     package let recipients: [ContinuingRecipient]
     /// What the queue's frequency cap must learn about them, and about others that got nothing.
     package let capNews: [CapNews]
+    /// Those among the recipients that are counted anew when they are sent to; nil if there are none.
+    package let givenBackBadges: GivenBackBadges?
 
-    package init(progress: LeaseProgress, recipients: [ContinuingRecipient], capNews: [CapNews] = []) {
+    package init(
+        progress: LeaseProgress, recipients: [ContinuingRecipient], capNews: [CapNews] = [],
+        givenBackBadges: GivenBackBadges? = nil
+    ) {
         self.progress = progress
         self.recipients = recipients
         self.capNews = capNews
+        self.givenBackBadges = givenBackBadges
     }
 }
 
@@ -67,6 +73,7 @@ extension PostgresConnection {
         if jobs.contains(where: { !$0.capNews.isEmpty }) {
             try await note(jobs.map { ($0.progress.key, $0.capNews) }, workerID: workerID)
         }
+        try await giveBack(jobs.map { ($0.progress.key, $0.givenBackBadges) }, workerID: workerID)
         let parameters: Parameters = [
             "worker_id": .int8(workerID), "lease": .interval(lease), "number": .int8(number),
             "watermarks": .int2Array(jobs.map { Int16($0.progress.watermark) }),

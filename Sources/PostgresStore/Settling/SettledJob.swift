@@ -21,7 +21,7 @@ package struct SettledJob: Sendable {
     package let losses: [UInt8]?
     /// What the queue's frequency cap must learn about recipients.
     package let capNews: [CapNews]
-    /// The recipients whose badges were raised without a push; nil if there are none.
+    /// The recipients whose badges may have been raised without a push; nil if there are none.
     package let givenBackBadges: GivenBackBadges?
 
     /// What an answer reported about a device.

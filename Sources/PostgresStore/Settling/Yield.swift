@@ -73,14 +73,18 @@ package struct YieldedLease: Sendable {
     package let delay: Duration
     /// What the queue's frequency cap must learn about recipients.
     package let capNews: [CapNews]
+    /// The recipients that are counted anew when they are sent to; nil if there are none.
+    package let givenBackBadges: GivenBackBadges?
 
     package init(
-        progress: LeaseProgress, addedLosses: Int = 0, delay: Duration = .zero, capNews: [CapNews] = []
+        progress: LeaseProgress, addedLosses: Int = 0, delay: Duration = .zero, capNews: [CapNews] = [],
+        givenBackBadges: GivenBackBadges? = nil
     ) {
         self.progress = progress
         self.addedLosses = addedLosses
         self.delay = delay
         self.capNews = capNews
+        self.givenBackBadges = givenBackBadges
     }
 }
 
@@ -91,6 +95,7 @@ extension PostgresConnection {
         if jobs.contains(where: { !$0.capNews.isEmpty }) {
             try await note(jobs.map { ($0.progress.key, $0.capNews) }, workerID: workerID)
         }
+        try await giveBack(jobs.map { ($0.progress.key, $0.givenBackBadges) }, workerID: workerID)
         let parameters: Parameters = [
             "worker_id": .int8(workerID), "watermarks": .int2Array(jobs.map { Int16($0.progress.watermark) }),
             "outcomes": .byteaArray(jobs.map(\.progress.outcomes)),

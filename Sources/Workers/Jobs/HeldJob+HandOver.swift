@@ -58,6 +58,7 @@ extension HeldJob {
         return HandOver(
             progress: LeaseProgress(key: claim.key, watermark: watermark, outcomes: storableOutcomes),
             recipients: continuing(delay: delay),
-            capNews: capNews(of: retries.map(\.ordinal), isGivenBack: false) + freeing)
+            capNews: capNews(of: retries.map(\.ordinal), isGivenBack: false) + freeing,
+            givenBackBadges: badgesGivenBackByHandOver)
     }
 }

@@ -73,7 +73,7 @@ extension HeldJob {
         let watermark = outcomes.indices.first(where: isToBeSentTo) ?? outcomes.count
         return YieldedLease(
             progress: progress(watermark: watermark), addedLosses: lossesOfWaiting.upperBound, delay: delay,
-            capNews: capNews(isGivenBack: true))
+            capNews: capNews(isGivenBack: true), givenBackBadges: badgesGivenBack(whileWaiting: delay))
     }
 
     /// What the queue's frequency cap has to learn: which recipients got nothing, which may have got the push and
@@ -118,7 +118,7 @@ extension HeldJob {
         return SettledJob(
             key: claim.key, outcomes: outcomes, again: again, reports: reports,
             channelReport: channelReport(pause: again.first?.delay), notes: notesAsJSON,
-            losses: lossesOfAll, capNews: capNews(isGivenBack: false), givenBackBadges: givenBackBadges)
+            losses: lossesOfAll, capNews: capNews(isGivenBack: false), givenBackBadges: badgesGivenBackByEnd)
     }
 
     /// The recipients that continue in other jobs, which do not exist yet.
@@ -128,22 +128,6 @@ extension HeldJob {
                 ordinal: $0.ordinal, deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts,
                 losses: $0.losses, group: $0.group, quietUntil: $0.quietUntil)
         }
-    }
-
-    /// The recipients whose app icon got a higher number, but which got no push.
-    private var givenBackBadges: GivenBackBadges? {
-        guard let increment = claim.badgeIncrement, claim.damage == nil else { return nil }
-        let devices = outcomes.indices.filter { ordinal in
-            let outcome = Outcome(rawValue: outcomes[ordinal])
-            return switch outcome.kind {
-            case .rejected, .expired, .cancelled, .suppressed: true
-            case .failed: losses(of: ordinal) == 0
-            // A recipient that continues in another job stays counted.
-            case .delivered, .unknown, .retried, .postponed, .waiting, nil: false
-            }
-        }
-        return devices.isEmpty
-            ? nil : GivenBackBadges(increment: increment, deviceIDs: devices.map { claim.deviceIDs[$0] })
     }
 
     /// - Parameter pause: the time until this broadcast is sent again; nil if it is not.

@@ -7,7 +7,7 @@ import QueueCore
 ///
 /// Belongs to the engine's event loop. It keeps the record; `AnswerRules` decides what an answer means. `+Claim` has
 /// what follows from the claim before anything is sent. `+Settling` has the forms in which the job is written, ended or
-/// given back.
+/// given back, and `+Badges` what becomes of the numbers on app icons then.
 final class HeldJob {
     /// A recipient's place in the job.
     typealias Ordinal = Int

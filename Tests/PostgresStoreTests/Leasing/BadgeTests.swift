@@ -194,6 +194,31 @@ import Transport
         }
     }
 
+    @Test func `does not count a message that waits for long, and counts it anew when it is sent`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            let tokens = ["0000000000000001", "0000000000000002"]
+            try await queue.run(
+                "select pushq.send('\(Self.name)', '\(Self.one)', array['\(tokens.joined(separator: "','"))'])")
+            let claimed = try await queue.claim(lane: .normal)
+            let job = try #require(try await queue.worker.takingBadges(claimed, workerID: 1).first)
+            let back = YieldedLease(
+                progress: LeaseProgress(key: job.key, watermark: 1, outcomes: [Outcome.delivered.rawValue, 0]),
+                delay: .seconds(3600), givenBackBadges: GivenBackBadges(increment: 1, deviceIDs: [job.deviceIDs[1]]))
+            #expect(try await queue.worker.yield([back], workerID: 1).keys == [job.key])
+            for (token, figure) in zip(tokens, [2, 1]) {
+                let brought = try await send(to: token, queue)
+                #expect(brought == Self.one.replacing(#"{"increment":1}"#, with: "\(figure)"))
+            }
+            try await queue.run("update pushq.job set run_at = now()")
+            let again = try await queue.claim(lane: .normal)
+            let last = try #require(try await queue.worker.takingBadges(again, workerID: 1).first)
+            #expect(last.rootID == job.rootID)
+            #expect(Self.payload(of: 1, in: last) == Self.one.replacing(#"{"increment":1}"#, with: "2"))
+            #expect(try await queue.texts("select count from pushq.badge") == ["2", "2"])
+        }
+    }
+
     /// It used to stay one too high until the app reset it.
     @Test func `falls when a message ends unsent after its time, though another one was counted meanwhile`()
         async throws

@@ -145,10 +145,12 @@ struct BadgedWorld: HeldJobsWorld {
         givenBack += 1
     }
 
-    /// Gives jobs back after a part of each was sent.
+    /// Gives jobs back after a part of each was sent. Others are to wait for long, as in a paused campaign, and are
+    /// counted anew when they are sent to.
     private mutating func giveBack() async throws {
         let taken = takeHeld()
         guard let worker = taken.first?.worker else { return }
+        let isToWait = Bool.random(using: &random)
         let leases = taken.map { held in
             var outcomes =
                 held.job.outcomes.isEmpty
@@ -157,8 +159,12 @@ struct BadgedWorld: HeldJobsWorld {
                 outcomes[ordinal] = Outcome.delivered.rawValue
             }
             let watermark = outcomes.firstIndex(of: 0) ?? outcomes.count
+            let waiting = isToWait ? outcomes.indices.filter { outcomes[$0] == 0 }.map { held.job.deviceIDs[$0] } : []
+            for device in waiting { lower(device, root: held.job.rootID) }
             return YieldedLease(
-                progress: LeaseProgress(key: held.job.key, watermark: watermark, outcomes: outcomes))
+                progress: LeaseProgress(key: held.job.key, watermark: watermark, outcomes: outcomes),
+                givenBackBadges: waiting.isEmpty
+                    ? nil : held.job.badgeIncrement.map { GivenBackBadges(increment: $0, deviceIDs: waiting) })
         }
         #expect(try await queue.worker.yield(leases, workerID: worker).keys.count == taken.count, "seed \(seed)")
     }

@@ -142,6 +142,38 @@ import Transport
         }
     }
 
+    /// Whatever else was sent meanwhile, perhaps for days, used to bring a number that counted these messages.
+    @Test func `does not count while it waits in a paused campaign, and counts once on each device when that goes on`()
+        async throws
+    {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 300)
+            try await fixture.withEngine { _ in
+                let message = Self.payload("x", #"{"increment":1}"#)
+                _ = try await fixture.number(
+                    "select pushq.start_campaign('\(queue)', 'k', '\(message)', max_rate => 20)")
+                try await eventually("some that arrived", within: .seconds(60)) {
+                    try await fixture.progress()["delivered", default: 0] >= 20
+                }
+                try await fixture.connection.runScript("select pushq.pause_campaign('\(queue)', 'k')")
+                let open = """
+                    select (select count(*) from pushq.lease)
+                         + (select count(*) from pushq.job where run_at < 'infinity')
+                    """
+                try await eventually(
+                    "all to wait", within: .seconds(60), { try await fixture.number(open) }, until: { $0 == 0 })
+                let delivered = try await fixture.progress()["delivered", default: 0]
+                #expect((20..<300).contains(delivered))
+                #expect(try await fixture.number("select sum(count) from pushq.badge") == delivered)
+                try await fixture.connection.runScript(
+                    "select pushq.set_campaign_rate('\(queue)', 'k', null); select pushq.resume_campaign('\(queue)', 'k')"
+                )
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(try await fixture.number("select count(*) from pushq.badge where count = 1") == 300)
+        }
+    }
+
     @Test func `counts nothing that APNs refused, that lacked something or that was cancelled`() async throws {
         var refused = OutcomeRule(.refuse(.init(.duplicateHeaders)))
         refused.times = 1

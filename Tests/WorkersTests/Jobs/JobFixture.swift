@@ -29,7 +29,7 @@ enum JobFixture {
         sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: QuietHold] = [:],
         successors: [Int64: Int64] = [:], firstDevice: Int = 1, devices: [Int64]? = nil,
         messageID: Int64 = 3, replacesWaiting: Bool = false, judgedCampaign: Int64? = nil,
-        personal: PersonalPayloads? = nil,
+        personal: PersonalPayloads? = nil, badgeIncrement: Int? = nil, isContinued: Bool = false,
         now: ContinuousClock.Instant = .now, heldSince: ContinuousClock.Instant? = nil
     ) -> HeldJob {
         let devices = devices ?? (0..<recipients).map { Int64(firstDevice + $0) * 10 }
@@ -52,6 +52,8 @@ enum JobFixture {
         claim.successors = successors
         claim.judgedCampaign = judgedCampaign
         claim.personal = personal
+        claim.badgeIncrement = badgeIncrement
+        claim.isContinued = isContinued
         return HeldJob(
             claim, slot: slot, claimedAt: now, heldSince: heldSince, window: window, maximumPayloadBytes: 4096)
     }
