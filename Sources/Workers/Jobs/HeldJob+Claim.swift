@@ -51,11 +51,14 @@ extension HeldJob {
         }
     }
 
-    /// Gives an outcome to recipients for which a personal message cannot be created, or would be too long.
+    /// Gives an outcome to recipients for which a personal message cannot be created, or would be too long. Those that
+    /// wait for the end of their quiet hours are checked again then: what they lack may be known by that time.
     private func suppressUnfit(for personal: PersonalPayloads, _ maximumPayloadBytes: Int) {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             let byteCount = personal.byteCount(of: ordinal)
             if let byteCount, byteCount <= maximumPayloadBytes { continue }
+            let isToWait = claim.quietHolds[claim.deviceIDs[ordinal]].map { $0 != .forGood } ?? false
+            if isToWait, !claim.isAtMostOnce || !isUncertain(ordinal) { continue }
             record(
                 isUncertain(ordinal) ? .unknown : byteCount == nil ? .lacksAttribute : .tooLong, for: ordinal)
         }

@@ -1,7 +1,7 @@
-import PostgresStore
 import QueueCore
 import Testing
 
+@testable import PostgresStore
 @testable import Workers
 
 /// How a job handles recipients that have quiet hours.
@@ -24,6 +24,23 @@ import Testing
         let job = JobFixture.job(recipients: 2, previousWatermark: 2, losses: 1, quietHolds: holds)
         #expect(job.outcomes[0] == Outcome.retried(.quietHours).rawValue)
         #expect(job.outcomes[1] == Outcome.unknown.rawValue)
+    }
+
+    /// It used to be suppressed in the evening, although the attribute was known in the morning.
+    @Test func `goes on also if it lacks an attribute, unless it cannot wait`() {
+        let message = PersonalMessage(
+            versions: [Array(#"{"aps":{"alert":"Hi {{name}}"}}"#.utf8)], attributes: ["name"], hasPlaceholders: true,
+            raisesBadge: false)
+        let personal = PersonalPayloads(
+            of: message, recipients: [10, 20, 30], profiles: [], versionOfProfile: [], values: [])
+        let job = JobFixture.job(recipients: 3, quietHolds: holds, personal: personal)
+        let outcomes = job.outcomes.map { Outcome(rawValue: $0) }
+        #expect(outcomes == [.retried(.quietHours), .lacksAttribute, .lacksAttribute])
+        #expect(job.retries.map(\.quietUntil) == [1_800_000_000_000_000])
+
+        let once = JobFixture.job(
+            recipients: 3, isAtMostOnce: true, previousWatermark: 1, losses: 1, quietHolds: holds, personal: personal)
+        #expect(Outcome(rawValue: once.outcomes[0]) == .unknown && once.retries.isEmpty)
     }
 
     /// The recipient would be sent to twice: the job in which it continued would not know of the first push.
